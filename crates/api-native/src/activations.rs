@@ -1,4 +1,4 @@
-//! Activation records.
+//! Handlers for activation records and accepted calls.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub(crate) async fn list(
     roomy(&native, &tenant, read).await
 }
 
-/// A page of records of the namespace, the latest first.
+/// A page of the namespace's records, latest first.
 pub(crate) async fn page_of(
     native: &Native,
     tenant: &Tenant,
@@ -72,10 +72,10 @@ pub(crate) async fn page_of(
     Ok(ActivationList { activations: records.into_iter().map(ActivationResource::from).collect() })
 }
 
-/// The name that records of a function are listed under, of any name that it is called by.
+/// The name under which a function's records are listed, from any name it may be called by.
 pub(crate) async fn listed_name(native: &Native, tenant: &Tenant, name: &str) -> Result<String, ApiError> {
     let path = path_of(&tenant.caller, name)?;
-    // `name@version`, also of one that is gone, unless something is there by the whole name.
+    // `name@version`, even of a version that is gone, unless a function has this whole name.
     if let Some((bare, _)) = Qualifier::split(&path.name) {
         let bare = FunctionPath { name: bare, ..path.clone() };
         let found = match native.controller.function(&tenant.caller, &path).await {

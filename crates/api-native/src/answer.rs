@@ -1,4 +1,4 @@
-//! What came of a call, as HTTP.
+//! Turns the outcome of a call into an HTTP response.
 
 use axum::{
     Json,
@@ -50,7 +50,7 @@ pub(crate) fn finished(activation: Activation) -> Response {
 
 pub(crate) fn http_answer(answer: HttpAnswer) -> Response {
     let HttpAnswer { activation, status, mut headers, body } = answer;
-    // The length of what is really sent is said by the server.
+    // The server sets the length of what it actually sends.
     headers.remove(header::CONTENT_LENGTH);
     let mut response = Response::new(outgoing(body));
     *response.status_mut() = status;
@@ -72,12 +72,13 @@ fn mark(response: &mut Response, id: ActivationId, status: Option<Status>) {
     }
     match status {
         Some(status) => headers.insert(STATUS, HeaderValue::from_static(status.word())),
-        // A function must not speak in Flint's name.
+        // Functions must not set Flint's own header.
         None => headers.remove(STATUS),
     };
 }
 
-/// The activation record in place of the answer. Of long logs it has the beginning: it may be kept in memory for a client that does not read.
+/// The activation record in place of the answer. Long logs are truncated: the response may be kept in memory
+/// for a client that does not read.
 pub(crate) fn shown(mut activation: Activation) -> Response {
     cut_logs(&mut activation.logs);
     let (id, status) = (activation.id, activation.response.status);

@@ -1,4 +1,4 @@
-//! What a call's query says: options of this API, and arguments for the function.
+//! Splits a call's query into options of this API and arguments for the function.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,7 +7,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::ApiError;
 
-/// A query, taken apart.
+/// A call's query, split.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CallQuery {
     /// `async=true`: answer as soon as the call is durable.
@@ -16,7 +16,7 @@ pub(crate) struct CallQuery {
     pub(crate) record: bool,
     /// `wait_ms=N`: wait no longer than this.
     pub(crate) wait: Option<Duration>,
-    /// The rest, as it came.
+    /// The other parameters, verbatim.
     pub(crate) rest: String,
 }
 
@@ -49,7 +49,7 @@ impl CallQuery {
     }
 }
 
-/// The arguments of a call: those of the query, as strings, under those of the JSON body.
+/// A call's arguments: query parameters as strings, overridden by the JSON body.
 pub(crate) fn merged(query: &str, body: Bytes) -> Result<Bytes, ApiError> {
     if query.is_empty() {
         return Ok(body);
@@ -83,7 +83,8 @@ fn pair(text: &str) -> (String, String) {
     (decoded(name), decoded(value))
 }
 
-/// Leaves out what a JSON object says itself. Its values are checked and not read: they pass as the text that they are.
+/// Removes arguments that a JSON object overrides. Its values are checked but not parsed, and are copied
+/// verbatim.
 fn leave_out(arguments: &mut BTreeMap<String, String>, object: &str) -> serde_json::Result<()> {
     struct Own<'a>(&'a mut BTreeMap<String, String>);
 
@@ -108,12 +109,12 @@ fn leave_out(arguments: &mut BTreeMap<String, String>, object: &str) -> serde_js
     deserializer.end()
 }
 
-/// Percent-decoding with `+` as a space, as forms write it.
+/// Percent-decoding with `+` as a space, as in forms.
 fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&percent_decoded(&text.replace('+', " "))).into_owned()
 }
 
-/// Percent-decoding; what is not well-formed stays as it is.
+/// Percent-decoding; malformed escapes stay as they are.
 pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -1,4 +1,4 @@
-//! Who is calling.
+//! Authentication: extractors for a namespace's and the operator's key.
 
 use axum::{
     extract::{FromRequestParts, OptionalFromRequestParts},
@@ -11,14 +11,14 @@ use std::{convert::Infallible, sync::Arc};
 
 use crate::{Native, error::ApiError};
 
-/// A namespace's key, checked.
+/// An authenticated namespace key.
 pub(crate) struct Tenant {
     pub(crate) caller: Caller,
-    /// The key as it came, for functions that call Flint back.
+    /// The key as sent, for functions that call Flint back.
     pub(crate) key: Arc<str>,
 }
 
-/// The operator's key, checked.
+/// The authenticated operator key.
 pub(crate) struct Operator;
 
 impl FromRequestParts<Arc<Native>> for Tenant {
@@ -45,7 +45,7 @@ impl FromRequestParts<Arc<Native>> for Operator {
         if native.is_operator(&key) {
             return Ok(Self);
         }
-        // A key that is no key at all is told from one that opens something else.
+        // Distinguishes an invalid key from a valid one without this right.
         native.controller.authenticate(&key).await?;
         Err(ApiError::wrong_scope(
             "this needs the operator's key, which is in operator.json of the server's data directory",
@@ -54,7 +54,7 @@ impl FromRequestParts<Arc<Native>> for Operator {
     }
 }
 
-/// Whether the operator is calling; nobody else is refused.
+/// Optional: tells whether the operator is calling, and refuses nobody.
 impl OptionalFromRequestParts<Arc<Native>> for Operator {
     type Rejection = Infallible;
 
@@ -64,7 +64,8 @@ impl OptionalFromRequestParts<Arc<Native>> for Operator {
 }
 
 impl Native {
-    /// Whether the key still opens that namespace, and not another one of its name that was created since; as before where that cannot be told.
+    /// Whether the key still opens that namespace, and not a later one of the same name; if that cannot be
+    /// determined, the previous answer stands.
     pub(crate) async fn still_opens(&self, tenant: &Tenant) -> bool {
         let before = &tenant.caller.namespace;
         match self.controller.authenticate(&tenant.key).await {
@@ -76,7 +77,7 @@ impl Native {
     fn is_operator(&self, key: &str) -> bool {
         let same = |expected: &ApiKey| {
             let expected = expected.expose();
-            // Without stopping at the first difference, so that the time taken says nothing about it.
+            // In constant time.
             expected.len() == key.len()
                 && expected.bytes().zip(key.bytes()).fold(0, |different, (a, b)| different | (a ^ b)) == 0
         };
@@ -84,7 +85,7 @@ impl Native {
     }
 }
 
-/// `uuid:secret` as the request brings it: Bearer, or Basic.
+/// The key in the request, `uuid:secret`, as Bearer or Basic.
 fn presented(parts: &Parts) -> Result<String, ApiError> {
     let value = parts.headers.get(header::AUTHORIZATION).ok_or_else(ApiError::no_key)?;
     let text = value.to_str().map_err(|_| ApiError::bad_key())?;

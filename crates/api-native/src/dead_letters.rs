@@ -1,4 +1,4 @@
-//! Dead letters: read, redrive, remove.
+//! Handlers for dead letters: read, redrive, remove.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ pub(crate) async fn list(
     let namespace = &tenant.caller.namespace.name;
     let letters = native.controller.dead_letters(&tenant.caller, namespace, &which, page).await?;
     let usage = native.controller.dead_letter_usage(&tenant.caller, namespace).await?;
-    // Their arguments are not read for a list, so none are shown.
+    // Lists do not read arguments, so none are shown.
     let shown = |letter| DeadLetterResource { arguments: None, ..DeadLetterResource::from(letter) };
     Ok(Json(DeadLetterList {
         dead_letters: letters.into_iter().map(shown).collect(),

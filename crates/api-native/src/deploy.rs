@@ -1,4 +1,4 @@
-//! Deploying.
+//! The deploy handler, with progress as NDJSON if asked for.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use crate::{
     resource::{CodeUpload, DeployRequest, DeployResult, FunctionResource, LimitsPatch, ProgressLine},
 };
 
-/// Steps of a deploy that are kept for a client that does not read.
+/// Buffered steps of a deploy for a client that does not read.
 const STEPS_UNREAD: usize = 16;
 
-/// What JSON adds around code: base64 is a third longer, and parameters and annotations have bounds of their own.
+/// Allowance for JSON around the code: parameters and annotations, which have limits of their own.
 const AROUND_CODE: u64 = 4 << 20;
 
 /// Creates or replaces a function. The body is a `DeployRequest` in JSON, or the code itself with another content type:
@@ -61,7 +61,7 @@ pub(crate) async fn deploy(
     let path = path_of(&tenant.caller, &name)?;
     let (parts, body) = request.into_parts();
     let asked = {
-        // Not while the function is prepared, which takes as long as user code does.
+        // Released before the function is prepared, which takes as long as user code does.
         let length = http_body::Body::size_hint(&body).exact();
         let _room = native.config.uploads.room(tenant.caller.namespace.name.as_str(), length).await;
         read(&native, &parts.headers, query, body).await?
@@ -135,7 +135,7 @@ async fn read(
     Ok(Upload { request, code: Some((format, content)) })
 }
 
-/// A request with its code decoded. Without a format, Flint recognises it.
+/// A request with decoded code. Without a format, Flint recognises it.
 struct Upload {
     request: DeployRequest,
     code: Option<(Option<CodeFormat>, Bytes)>,
@@ -153,7 +153,7 @@ fn decode(upload: &CodeUpload) -> Result<(Option<CodeFormat>, Bytes), ApiError> 
     Ok((Some(upload.format), content))
 }
 
-/// What is absent gets its default.
+/// Fills in defaults for absent fields.
 fn put_of(Upload { request, code }: Upload, defaults: &FunctionLimits) -> Result<PutFunction, ApiError> {
     let code = match code {
         None => None,
@@ -200,7 +200,7 @@ fn put_of(Upload { request, code }: Upload, defaults: &FunctionLimits) -> Result
         },
         parameters: Some(Parameters(request.parameters.into_iter().map(Parameter::from).collect())),
         annotations,
-        // A deploy says all of what a function is.
+        // A deploy through this API is complete: nothing of the old function stays.
         forget_annotations: true,
         prepare: PrepareWhen::Now,
         ..PutFunction::default()
@@ -226,7 +226,7 @@ async fn carry_out(
     })
 }
 
-/// Why a function is not warmed up although its user said how.
+/// Why a function is not warmed up although warm-up options were given.
 async fn unused_options(native: &Native, function: &Function) -> Option<String> {
     if function.snapshot.is_default() || function.strategy.start == Start::Fork {
         return None;
@@ -238,7 +238,7 @@ async fn unused_options(native: &Native, function: &Function) -> Option<String> 
     Some(format!("its snapshot options change nothing here, it is not warmed up: {why}"))
 }
 
-/// Why grants mean nothing although its user gave them.
+/// Why WebAssembly grants have no effect although they were given.
 fn unused_grants(function: &Function) -> Option<String> {
     let isolation = function.strategy.isolation;
     let unused = isolation != Isolation::Wasm && !function.wasm.is_default();
@@ -256,7 +256,7 @@ fn wants_progress(headers: &HeaderMap) -> bool {
         .is_some_and(|accept| accept.contains("application/x-ndjson"))
 }
 
-/// The deploy goes on to its end also when the client goes away.
+/// Streams progress. The deploy runs to its end even if the client goes away.
 fn with_progress(native: Arc<Native>, tenant: Tenant, path: FunctionPath, put: PutFunction) -> Response {
     let (sender, body) = written(STEPS_UNREAD);
     let line = |line: &ProgressLine| {
@@ -265,7 +265,7 @@ fn with_progress(native: Arc<Native>, tenant: Tenant, path: FunctionPath, put: P
         Bytes::from(text)
     };
     tokio::spawn(async move {
-        // A client that reads slowly misses steps, never the result.
+        // A client that reads slowly misses steps, but never the result.
         let progress = |step: &str| drop(sender.try_send(Ok(line(&ProgressLine::Progress(step.to_owned())))));
         let last = match carry_out(&native, &tenant, path, put, &progress).await {
             Ok(result) => ProgressLine::Result(Box::new(result)),

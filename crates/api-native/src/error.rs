@@ -1,4 +1,4 @@
-//! Refusals: status, code, cause, next step.
+//! Error responses: status, code, cause, next step.
 
 use axum::{
     Json,
@@ -15,15 +15,15 @@ use serde::de::DeserializeOwned;
 
 use crate::resource::{ErrorBody, ErrorDetail};
 
-/// The most JSON of a request that is neither a call nor a deploy.
+/// Maximum JSON body of a request that is neither a call nor a deploy.
 const MOST_JSON: u64 = 2 << 20;
 
-/// A refusal.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
     body: ErrorBody,
-    /// How many seconds to wait before trying again.
+    /// Seconds to wait before trying again.
     retry_after: Option<u32>,
 }
 
@@ -55,7 +55,7 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message).hint(hint)
     }
 
-    /// Nothing of that name: the controller's own words do not say what was looked for.
+    /// A function was not found: the controller's own message does not name it.
     pub(crate) fn no_function(error: ControllerError, namespace: &str, name: &str) -> Self {
         match error {
             ControllerError::NotFound | ControllerError::NoSuch(_) => {
@@ -120,7 +120,7 @@ impl ApiError {
         }
     }
 
-    /// What went wrong, for an answer that has begun already.
+    /// The error's detail, for a response that has already begun.
     pub(crate) fn into_detail(self) -> ErrorDetail {
         self.body.error
     }
@@ -174,7 +174,7 @@ impl From<Unread> for ApiError {
     }
 }
 
-/// What to do next, where the cause alone does not say it.
+/// The next step, if the cause alone does not imply it.
 fn hint(error: &ControllerError) -> Option<&'static str> {
     Some(match error {
         ControllerError::UnknownKind { .. } | ControllerError::NotOnThisHost { .. } => {
@@ -227,20 +227,20 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// An unknown path below `/v1`.
+/// Fallback for an unknown path below `/v1`.
 pub(crate) async fn no_route(uri: Uri) -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, "not_found", format!("the API has no {}", uri.path()))
         .hint("GET /v1/openapi.json describes it")
 }
 
-/// A known path with a method that it does not have.
+/// Fallback for a known path with an unsupported method.
 pub(crate) async fn wrong_method(method: Method, uri: Uri) -> ApiError {
     let message = format!("{} has no method {method}", uri.path());
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
         .hint("GET /v1/openapi.json describes it")
 }
 
-/// A JSON body, refused in the words of this API.
+/// Extractor of a JSON body, with this API's errors.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
@@ -248,7 +248,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        // Before axum, which waits for it as long as it takes.
+        // Read here: axum would wait for it without a time limit.
         let body = read(body, MOST_JSON).await.map_err(|unread| match unread {
             Unread::TooLarge { .. } => {
                 ApiError::from(unread).hint(format!("{} MB are read here at most", MOST_JSON >> 20))
@@ -269,17 +269,17 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-/// Whether a body of JSON is one object: a struct could also be read from an array.
+/// Whether a JSON body is an object: serde would also read a struct from an array.
 pub(crate) fn is_object(body: &[u8]) -> bool {
     body.trim_ascii_start().starts_with(b"{")
 }
 
-/// Of a body that is other JSON.
+/// The error for a JSON body that is not an object.
 pub(crate) fn no_object() -> ApiError {
     ApiError::invalid("the body has to be a JSON object").hint("GET /v1/openapi.json describes it")
 }
 
-/// A query, refused in the words of this API.
+/// Extractor of a query, with this API's errors.
 pub(crate) struct Asked<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
@@ -291,7 +291,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     }
 }
 
-/// What stands in a path, refused in the words of this API.
+/// Extractor of path segments, with this API's errors.
 pub(crate) struct Path<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {

@@ -1,4 +1,4 @@
-//! Why a function runs the way it does.
+//! The explain handler: why a function runs the way it does.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub(crate) async fn explain(
         Some(Err(missing)) => lacking.push(format!("the runtime {}: {missing}", function.kind)),
         None => {}
     }
-    // What is said of one runtime, `start fork nodejs:20`, concerns its functions only.
+    // A capability of one runtime, `start fork nodejs:20`, concerns its functions only.
     let concerns = |name: &str| match name.strip_prefix("start ").and_then(|rest| rest.split_once(' ')) {
         Some((_, kind)) => kind == function.kind.as_str(),
         None => true,
@@ -68,7 +68,7 @@ pub(crate) async fn explain(
     }))
 }
 
-/// Ways to run a function, with what each is good for: `docs/architecture.md`, strategies.
+/// Strategies and what each is good for; see `docs/architecture.md`, strategies.
 const WAYS: &[(Isolation, Start, Reuse, &str)] = &[
     (
         Isolation::Process,
@@ -104,7 +104,8 @@ const WAYS: &[(Isolation, Start, Reuse, &str)] = &[
     (Isolation::Microvm, Start::Restore, Reuse::Never, "a virtual machine resumed from a snapshot a call"),
 ];
 
-/// The ways to run this function, which of them this server has, and which is `own`, the one that it runs in.
+/// The possible strategies of this function, which of them this server supports, and which is `own`, the
+/// current one.
 async fn considered(
     native: &Native,
     function: &Function,
@@ -144,7 +145,7 @@ async fn considered(
     verdicts
 }
 
-/// What the parts of a strategy mean for this function, and whose choice they are.
+/// What each part of a strategy means for this function, and who chose it.
 fn reasons(function: &Function, strategy: &Strategy) -> Vec<String> {
     let asked = &function.asked;
     let said = |own: bool, as_said: bool| match (own, as_said) {

@@ -1,4 +1,4 @@
-//! News of activations that ended, for those who follow logs.
+//! Publishes ended activations to clients that follow logs.
 
 use std::{
     collections::HashMap,
@@ -15,23 +15,24 @@ use tokio_util::sync::CancellationToken;
 
 /// Records that a slow follower may lag behind before it misses some.
 const BACKLOG: usize = 256;
-/// Those who follow one namespace at once: each keeps what it has not read in memory.
+/// Maximum followers per namespace, since each keeps unread records in memory.
 pub(crate) const FOLLOWERS: usize = 32;
-/// Log lines that followers get of one record, in bytes, with what a line takes beside its text: all of the backlog stays in memory for one who does not read.
+/// Maximum bytes of a record's log lines for followers, including overhead: the whole backlog stays in memory
+/// for a follower that does not read.
 const MOST_LOGS: usize = 256 << 10;
-/// And the longest result.
+/// Maximum bytes of a record's result for followers.
 const MOST_RESULT: usize = 64 << 10;
 const LEFT_OUT: &str = "(the rest is in the record: ask for this activation by its id)";
 
-/// Tells followers of every activation of their namespace that ends. Costs nothing while nobody follows.
+/// Publishes every ended activation to the followers of its namespace. Costs nothing while there are none.
 #[derive(Clone, Debug, Default)]
 pub struct ActivationFeed(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Namespaces that somebody follows.
+    /// Namespaces with followers.
     followed: Mutex<HashMap<NamespaceName, Followed>>,
-    /// How many those are.
+    /// Number of these namespaces.
     count: AtomicUsize,
     closed: CancellationToken,
 }
@@ -49,26 +50,26 @@ impl Shared {
 }
 
 impl ActivationFeed {
-    /// Whether anybody follows this namespace.
+    /// Whether a namespace has followers.
     pub fn is_followed(&self, namespace: &NamespaceName) -> bool {
         self.sender(namespace).is_some()
     }
 
-    /// Tells those who follow.
+    /// Publishes a record to its namespace's followers.
     pub fn publish(&self, record: &Activation) {
         let Some(sender) = self.sender(&record.namespace) else { return };
         let mut record = record.clone();
         cut(&mut record);
-        // Fails only when the last follower has just gone.
+        // Fails only if the last follower has just gone.
         let _ = sender.send(Arc::new(record));
     }
 
-    /// Ends every follower's stream: the server is stopping.
+    /// Ends all streams, when the server stops.
     pub fn close(&self) {
         self.0.closed.cancel();
     }
 
-    /// `None` when [`FOLLOWERS`] follow this namespace already.
+    /// Subscribes to a namespace; `None` if it has [`FOLLOWERS`] followers already.
     pub(crate) fn follow(&self, namespace: &NamespaceName) -> Option<Follower> {
         let mut all = self.0.followed();
         let new = || Followed { sender: broadcast::Sender::new(BACKLOG), followers: 0 };
@@ -90,7 +91,7 @@ impl ActivationFeed {
     }
 }
 
-/// Leaves as much of it as followers get.
+/// Truncates a record to what followers get.
 fn cut(record: &mut Activation) {
     cut_logs(&mut record.logs);
     let result = &mut record.response.result;
@@ -99,7 +100,7 @@ fn cut(record: &mut Activation) {
     }
 }
 
-/// Leaves as many lines as are given to somebody who did not ask for the logs of this one activation.
+/// Truncates log lines for clients that did not ask for this activation's logs.
 pub(crate) fn cut_logs(lines: &mut Vec<LogLine>) {
     let mut room = MOST_LOGS;
     let fits = |line: &&LogLine| {
@@ -116,22 +117,22 @@ pub(crate) fn cut_logs(lines: &mut Vec<LogLine>) {
     }
 }
 
-/// One who follows a namespace.
+/// A subscription to one namespace.
 pub(crate) struct Follower {
     records: broadcast::Receiver<Arc<Activation>>,
     namespace: NamespaceName,
     feed: ActivationFeed,
 }
 
-/// What a follower hears.
+/// An item of the stream.
 pub(crate) enum News {
     Ended(Arc<Activation>),
-    /// So many were missed, because they came faster than they were read.
+    /// This many records were missed because the follower was too slow.
     Missed(u64),
 }
 
 impl Follower {
-    /// The next news; `None` when the server is stopping. Cancellation-safe.
+    /// The next item; `None` when the server is stopping. Cancellation-safe.
     pub(crate) async fn next(&mut self) -> Option<News> {
         tokio::select! {
             () = self.feed.0.closed.cancelled() => None,
@@ -211,7 +212,7 @@ mod tests {
         }
         assert!(matches!(follower.next().await, Some(News::Missed(3))));
         feed.close();
-        // What is there may be heard before the end.
+        // Pending items may be received before the end.
         while follower.next().await.is_some() {}
     }
 

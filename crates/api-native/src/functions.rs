@@ -1,4 +1,4 @@
-//! Functions: list, read, delete.
+//! Handlers for functions: list, read, delete.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
     resource::{FunctionList, FunctionResource},
 };
 
-/// The most items on a page.
+/// Maximum number of items per page.
 pub(crate) const MOST: usize = 1000;
 
 /// Which part of a list.

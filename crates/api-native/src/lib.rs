@@ -42,39 +42,40 @@ pub use feed::ActivationFeed;
 pub use openapi::document;
 use resource::AbilityResource;
 
-/// What the API needs beside the controller.
+/// Everything the API needs besides the controller.
 pub struct NativeConfig {
-    /// The key that opens namespaces, backups and the host's abilities; `None` = nobody may.
+    /// The operator's key, for namespaces, backups and the host's abilities; `None` = nobody has access.
     pub operator: Option<ApiKey>,
-    /// Metrics without a key: for a server that only its own machine reaches.
+    /// Serve metrics without a key, on a server reachable from its own machine only.
     pub open_metrics: bool,
-    /// Tells of every activation that ends.
+    /// Publishes ended activations.
     pub feed: ActivationFeed,
-    /// What the host offers, found when the server started.
+    /// The host's abilities, determined when the server started.
     pub abilities: Vec<AbilityResource>,
-    /// What runs functions here, to explain why one runs the way it does.
+    /// The executors, for explanations of strategies.
     pub executors: Vec<Arc<dyn Executor>>,
-    /// What only the composition root can do; `None` where it does not apply.
+    /// Operations of the composition root, where they apply.
     pub maintenance: Option<Arc<dyn Maintenance>>,
-    /// Room for code and for long lists, shared with other APIs.
+    /// Memory permits for code and long lists, shared with other APIs.
     pub uploads: Arc<Uploads>,
 }
 
 /// Operations on the server's data as a whole.
 #[async_trait]
 pub trait Maintenance: Send + Sync {
-    /// Copies all data into the directory `to` on the server's machine; gives how many files and bytes, or what is in the way.
+    /// Copies all data into the directory `to` on the server's machine; returns the number of files and
+    /// bytes, or what is in the way.
     async fn backup(&self, to: PathBuf) -> Result<(usize, u64), String>;
 }
 
-/// What every handler shares.
+/// State shared by all handlers.
 pub(crate) struct Native {
     pub(crate) controller: Arc<Controller>,
     pub(crate) config: NativeConfig,
     pub(crate) started: Instant,
 }
 
-/// The API's routes. No middleware: what a call passes is in its handler.
+/// The API's routes. There is no middleware: everything that happens to a call is visible in its handler.
 pub fn router(controller: Arc<Controller>, config: NativeConfig) -> Router {
     let native = Arc::new(Native { controller, config, started: Instant::now() });
     Router::new()

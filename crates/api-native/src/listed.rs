@@ -1,4 +1,5 @@
-//! Lists, and records: what is more than small has room, before it is read and until its answer is sent.
+//! Memory permits for lists and records: anything larger than a small list holds one from before it is read
+//! until its response is sent.
 
 use axum::{
     Json,
@@ -13,7 +14,7 @@ use serde::Serialize;
 
 use crate::{Native, auth::Tenant, error::ApiError};
 
-/// What is listed, read in so many bytes at most, and its room.
+/// A list of limited size, read with a permit if it is not small.
 pub(crate) async fn listed<T, F>(
     native: &Native,
     tenant: &Tenant,
@@ -31,7 +32,7 @@ where
     Ok((read(LARGEST_LIST).await?, room))
 }
 
-/// An answer whose size nobody knows before it is made. A large one is made again once it has room.
+/// A response whose size is unknown in advance. A large one is built again once it has a permit.
 pub(crate) async fn roomy<T, F>(
     native: &Native,
     tenant: &Tenant,
@@ -52,7 +53,7 @@ where
     answer(&make().await?, room)
 }
 
-/// The answer with a list.
+/// The response with a list.
 pub(crate) fn answer(list: &impl Serialize, room: Option<Room>) -> Result<Response, ApiError> {
     let Some(room) = room else { return Ok(Json(list).into_response()) };
     let body = written(list)?;

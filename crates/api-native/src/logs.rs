@@ -1,4 +1,4 @@
-//! Logs of a function, of the past and as calls end.
+//! Handlers for logs, of past calls and as calls end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ use crate::{
     resource::{ActivationList, ActivationResource},
 };
 
-/// Silence after which a comment shows that the stream is alive.
+/// Idle time after which a comment is sent to keep the stream alive.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 /// Which logs.
@@ -52,7 +52,7 @@ pub(crate) async fn of_function(
 ) -> Result<Response, ApiError> {
     let path = path_of(&tenant.caller, &name)?;
     match native.controller.function(&tenant.caller, &path).await {
-        // A sequence is there, and has records of its own.
+        // A sequence has records of its own.
         Ok(_) | Err(ControllerError::NoFunction(_)) => {}
         Err(error) => return Err(ApiError::no_function(error, path.namespace.as_str(), &path.local())),
     }
@@ -86,7 +86,8 @@ async fn logs(
     roomy(native, &tenant, || page_of(native, &tenant, &which, page, true)).await
 }
 
-/// A task writes the events until the reader goes away, its key opens the namespace no longer, or the server stops.
+/// Writes events in a task until the client goes away, its key no longer opens the namespace, or the server
+/// stops.
 fn follow(native: Arc<Native>, tenant: Tenant, function: Option<String>) -> Result<Response, ApiError> {
     let follower = native.config.feed.follow(&tenant.caller.namespace.name);
     let mut follower = follower.ok_or_else(|| {
@@ -99,10 +100,10 @@ fn follow(native: Arc<Native>, tenant: Tenant, function: Option<String>) -> Resu
         )
         .hint("end one of those who follow, or ask again and again without `follow`")
     })?;
-    // Records are large.
+    // A small buffer, since records are large.
     let (sender, body) = written(1);
     tokio::spawn(async move {
-        // Tells the client that the stream stands.
+        // Tells the client that the stream is established.
         let mut event = Some(Bytes::from_static(b": following\n\n"));
         loop {
             if let Some(event) = event.take() {

@@ -1,4 +1,4 @@
-//! Namespaces and their keys: for the operator.
+//! Handlers for namespaces and their keys, for the operator.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub(crate) async fn list(
     for namespace in native.controller.namespaces().await? {
         match with_keys(&native, &namespace).await {
             Ok(namespace) => namespaces.push(namespace),
-            // It was deleted since.
+            // Deleted since.
             Err(ControllerError::NoSuch(_)) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! The API's description.
+//! The OpenAPI description of the API.
 
 use std::sync::LazyLock;
 
@@ -56,7 +56,7 @@ impl Modify for Security {
     }
 }
 
-/// What any operation may refuse, beside what it says itself: a key that does not open it, a name or a query that is none, a method that is not there.
+/// Adds the responses that any operation may give: an invalid key, name or query, or an unsupported method.
 struct Refusals;
 
 impl Modify for Refusals {
@@ -76,14 +76,14 @@ impl Modify for Refusals {
     }
 }
 
-/// The description as indented JSON, as `docs/openapi.json` has it.
+/// The description as indented JSON, the contents of `docs/openapi.json`.
 pub fn document() -> String {
     let mut text = Api::openapi().to_pretty_json().unwrap_or_default();
     text.push('\n');
     text
 }
 
-/// The same without indentation, made once: whoever asks for it needs no key.
+/// The same without indentation, serialised once: it is served without a key.
 static SERVED: LazyLock<Bytes> = LazyLock::new(|| Api::openapi().to_json().unwrap_or_default().into());
 
 /// This description.
@@ -97,7 +97,7 @@ pub(crate) async fn serve() -> impl IntoResponse {
 mod tests {
     use super::*;
 
-    /// `FLINT_WRITE_OPENAPI=1 cargo test -p flint-api-native openapi` writes the file anew.
+    /// `FLINT_WRITE_OPENAPI=1 cargo test -p flint-api-native openapi` updates the file.
     #[test]
     fn the_checked_in_description_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");

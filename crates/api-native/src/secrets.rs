@@ -1,4 +1,4 @@
-//! Secrets: set, list, delete; another key.
+//! Handlers for secrets: set, list, delete, rotate the key.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Sequences: write, read, list, delete. They are called as functions are.
+//! Handlers for sequences: write, read, list, delete. They are called like functions.
 
 use std::sync::Arc;
 
@@ -77,9 +77,10 @@ pub(crate) async fn put(
     if let Some(retry) = &asked.retry {
         retry.note(&mut annotations);
     }
-    // What is written says all of what there is to say about it.
+    // A write through this API is complete: no old retry policy stays.
     let mut remove_annotations = vec![RetryOptions::ANNOTATION.to_owned()];
-    // Of a function that it takes the place of nothing stays: it would be open to the web where that was.
+    // Nothing stays of a function that it replaces: otherwise a sequence in place of a web action would be
+    // one.
     if let Ok(Entity::Function(function)) = native.controller.action(&tenant.caller, &path).await {
         remove_annotations.extend(function.annotations.iter().map(|(key, _)| key.to_owned()));
     }

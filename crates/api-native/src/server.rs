@@ -1,4 +1,4 @@
-//! What the server says about itself.
+//! Handlers about the server itself: health, metrics, capabilities, backup.
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Versions of functions: list, roll back, name.
+//! Handlers for versions of functions: list, roll back, aliases.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// The controller's own words do not say what was looked for.
+/// Errors that name the function: the controller's own messages do not.
 fn refused(error: ControllerError, path: &FunctionPath) -> ApiError {
     match error {
         ControllerError::NoSuch(what) => {

@@ -46,21 +46,22 @@ pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Re
         version: body.version,
         publish: body.publish,
         prepare: PrepareWhen::Background,
-        // An update names what changes, and code that was written for OpenWhisk keeps connections from call to call.
+        // An update names only what changes, and code written for OpenWhisk keeps connections between calls.
         unnamed: Unnamed::Kept,
         keep_clones: true,
         ..PutFunction::default()
     };
     if put.code.is_none() && overwrite {
-        // Before it is written: it must not be refused after that. What came with code has a room, or is small.
+        // Before the write, which must not be refused afterwards. A request with code holds a permit already,
+        // or is small.
         room = request.room_to_show(&path).await?;
     }
     let deployed = request.controller.put_function(&request.caller, path, put, &|_| {}).await?;
     Ok(detail(request, &deployed.function, true).await?.in_room(room))
 }
 
-/// The components that a sequence is asked to have: `None` when it is no sequence that is written, `Some(None)` when it is
-/// one that keeps those it has.
+/// The requested components of a sequence: `None` if the action is no sequence, `Some(None)` if it is one
+/// that keeps its components.
 async fn components_of(
     request: &Request<'_>,
     path: &FunctionPath,
@@ -73,15 +74,15 @@ async fn components_of(
         }
         None if overwrite => match request.controller.action(&request.caller, path).await {
             Ok(Entity::Sequence(_)) => Ok(Some(None)),
-            // Whatever is wrong is said where it is written.
+            // Errors are reported by the write.
             _ => Ok(None),
         },
         _ => Ok(None),
     }
 }
 
-/// What a blackbox action's image says of how its program is called. Flint runs no container images: it knows what those do that only call a
-/// program, which comes as code.
+/// The contract that a blackbox action's image implies. Flint runs no container images, but supports those
+/// that only call a program, which is sent as code.
 fn strategy_of(exec: Option<&Exec>) -> Result<StrategyRequest, Refusal> {
     let Some(exec) = exec.filter(|exec| exec.kind.trim().eq_ignore_ascii_case(BLACKBOX)) else {
         return Ok(StrategyRequest::default());
@@ -97,7 +98,7 @@ fn strategy_of(exec: Option<&Exec>) -> Result<StrategyRequest, Refusal> {
     }
 }
 
-/// The code that `exec` has.
+/// The code in `exec`.
 fn code_of(request: &Request<'_>, exec: Exec) -> Result<PutCode, Refusal> {
     let family = exec.kind.trim().split(':').next().unwrap_or_default().to_ascii_lowercase();
     let kind = request.controller.resolve_kind(&exec.kind)?;
@@ -108,7 +109,7 @@ fn code_of(request: &Request<'_>, exec: Exec) -> Result<PutCode, Refusal> {
     let DecodedCode { content, binary } = decode_code(code);
     Ok(PutCode {
         format: match family.as_str() {
-            // A script is a program, whether it comes as text or not.
+            // A script is a program, even if sent as text.
             BLACKBOX if !binary => Some(CodeFormat::Executable),
             _ => binary.then(|| archive_format(&content, &family)),
         },
@@ -118,7 +119,7 @@ fn code_of(request: &Request<'_>, exec: Exec) -> Result<PutCode, Refusal> {
     })
 }
 
-/// What decoded base64 is: an archive, even if it is a broken one. The executor finds that out.
+/// The format of decoded base64: an archive. The executor notices a broken one.
 fn archive_format(content: &[u8], family: &str) -> CodeFormat {
     match content {
         _ if family == "java" => CodeFormat::Jar,
@@ -145,7 +146,7 @@ pub(crate) async fn get(request: &Request<'_>, name: Name<'_>) -> Result<Reply, 
 /// `DELETE …/actions/NAME`
 pub(crate) async fn delete(request: &Request<'_>, name: Name<'_>) -> Result<Reply, Refusal> {
     let path = request.function(name)?;
-    // Before it is gone: its code is in the answer.
+    // Before it is deleted: the answer contains its code.
     let room = request.room_to_show(&path).await?;
     let action = request.controller.delete_action(&request.caller, &path).await?;
     Ok(shown(request, &action, true).await?.in_room(room))

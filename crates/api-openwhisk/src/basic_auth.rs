@@ -1,4 +1,4 @@
-//! From a header to a key: HTTP Basic, as OpenWhisk's clients send it.
+//! Extracts a key from HTTP Basic authentication, as OpenWhisk's clients send it.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, header::AUTHORIZATION};
@@ -12,7 +12,7 @@ pub(crate) enum NoKey {
     Malformed,
 }
 
-/// The key, `uuid:secret`, that a request came with.
+/// The key in a request, `uuid:secret`.
 pub(crate) fn key_of(headers: &HeaderMap) -> Result<String, NoKey> {
     let header = headers.get(AUTHORIZATION).ok_or(NoKey::Missing)?;
     let header = header.to_str().map_err(|_| NoKey::Malformed)?;
@@ -24,7 +24,7 @@ pub(crate) fn key_of(headers: &HeaderMap) -> Result<String, NoKey> {
     String::from_utf8(decoded).map_err(|_| NoKey::Malformed)
 }
 
-/// The key in a header `Bearer uuid:secret`, as Flint's own API takes it. None for the tokens of others.
+/// The key in a header `Bearer uuid:secret`, as Flint's own API accepts it; `None` for other tokens.
 pub(crate) fn bearer_of(headers: &HeaderMap) -> Option<String> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
     let token = token.trim();

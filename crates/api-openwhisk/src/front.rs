@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! Dispatches a request to its handler.
 
 use std::{sync::Arc, time::Instant};
 
@@ -18,16 +18,16 @@ use crate::{
     web::{self, Asked},
 };
 
-/// What the API says about itself.
+/// The API's configuration.
 #[derive(Clone, Debug)]
 pub struct FrontConfig {
-    /// When this binary was built, as clients print it.
+    /// When this binary was built, in the form that clients print.
     pub build: String,
-    /// Which build it is: a commit, or a version.
+    /// The build's identity: a commit or a version.
     pub build_number: String,
-    /// Hosts, in lower case, below which each namespace has a name of its own for its web actions.
+    /// Hosts, in lower case, whose subdomains are namespaces serving their web actions.
     pub web_hosts: Vec<String>,
-    /// Room for code and for long lists, shared with other APIs.
+    /// Memory permits for code and long lists, shared with other APIs.
     pub uploads: Arc<Uploads>,
 }
 
@@ -38,14 +38,14 @@ impl Default for FrontConfig {
     }
 }
 
-/// The API. It answers every path, those that it does not know with its own 404, so it belongs behind other fronts.
+/// The API. It answers every path, unknown ones with its own 404, so other fronts have to come before it.
 pub struct Front {
     pub(crate) controller: Arc<Controller>,
     config: FrontConfig,
 }
 
 impl Front {
-    /// The API of what `controller` does.
+    /// The API of `controller`.
     pub fn new(controller: Arc<Controller>, config: FrontConfig) -> Self {
         Self { controller, config }
     }
@@ -80,7 +80,7 @@ impl Front {
     }
 }
 
-/// The same as a service.
+/// The same as an axum router.
 pub fn router(controller: Arc<Controller>, config: FrontConfig) -> Router {
     Router::new().fallback(served).with_state(Arc::new(Front::new(controller, config)))
 }
@@ -89,7 +89,7 @@ async fn served(State(front): State<Arc<Front>>, request: http::Request<Body>) -
     front.answer(request).await
 }
 
-/// What anybody may ask without a key.
+/// Routes that need no key.
 enum Open {
     /// A web action, with its path.
     Action(String),
@@ -142,10 +142,10 @@ async fn answer(
         Ok(Route::ApiDocs) => return Ok(Reply::raw_json(StatusCode::OK, description::document())),
         Ok(Route::Docs) => return Ok(Reply::html(description::page())),
         Ok(Route::Preflight) => return Ok(Reply::empty()),
-        // What is left of them here is the management of APIs.
+        // The web routes that get here manage APIs.
         Ok(Route::Web) if parts.method == http::Method::OPTIONS => return Ok(Reply::empty()),
         Err(error @ RouteError::Unknown) => return Err(error.into()),
-        // Who may not come in is not told what could be done inside.
+        // Unauthenticated requests are not told what exists.
         other => other,
     };
     let key = basic_auth::key_of(&parts.headers)?;
@@ -155,7 +155,7 @@ async fn answer(
 }
 
 impl Front {
-    /// A request whose caller is known.
+    /// A request with its authenticated caller.
     pub(crate) fn request<'a>(
         &'a self,
         parts: &'a Parts,
@@ -177,7 +177,7 @@ impl Front {
     }
 }
 
-/// Does what takes a key. Everything else is unknown here.
+/// Handles requests that need a key; other routes are unknown here.
 pub(crate) async fn answer_caller(
     request: &Request<'_>,
     route: Route<'_>,
@@ -218,7 +218,7 @@ pub(crate) async fn answer_caller(
             Some(verb) => gateway::manage(request, verb, Method::from(&parts.method), body).await,
             None => Err(RouteError::Unknown.into()),
         },
-        // Answered above.
+        // Handled before authentication.
         _ => Err(RouteError::Unknown.into()),
     }
 }

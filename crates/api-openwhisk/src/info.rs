@@ -1,4 +1,4 @@
-//! What the server says about itself.
+//! Information about the server: version, runtimes, limits, readiness.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -48,7 +48,7 @@ pub(crate) fn root(controller: &Controller) -> Result<Reply, Refusal> {
     Reply::json(StatusCode::OK, &body)
 }
 
-/// The runtimes by family; one that this host lacks says what would bring it.
+/// The runtimes by family; an unavailable one says what it lacks.
 fn runtimes(kinds: &[RuntimeKind]) -> BTreeMap<&str, Vec<Value>> {
     let mut families = BTreeMap::<_, Vec<Value>>::new();
     for runtime in kinds {
@@ -85,7 +85,7 @@ pub(crate) fn api(config: &FrontConfig) -> Result<Reply, Refusal> {
     Reply::json(StatusCode::OK, &body)
 }
 
-/// `GET /invokers`: one node, and it is this one.
+/// `GET /invokers`: this node is the only one.
 pub(crate) fn invokers() -> Result<Reply, Refusal> {
     Reply::json(StatusCode::OK, &json!({"invoker0/0": "up"}))
 }
@@ -105,7 +105,7 @@ pub(crate) fn namespaces(request: &Request<'_>) -> Result<Reply, Refusal> {
     Reply::json(StatusCode::OK, &[&request.caller.namespace.name])
 }
 
-/// `GET …/limits`: what holds for the namespace. Memory and logs in MB, times in ms.
+/// `GET …/limits`: the namespace's effective limits. Memory and logs in MB, times in ms.
 pub(crate) fn limits(request: &Request<'_>, namespace: &str) -> Result<Reply, Refusal> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,7 +1,8 @@
-//! The API as functions see it from inside of their sandboxes, through a [`Gate`].
+//! The API as seen by functions inside their sandboxes, through a [`Gate`].
 //!
-//! It is less than what everybody sees: nothing without a key, nothing for a key of somebody for whom the sandbox does not work, no web actions (which
-//! would lead from a function without network to those of every namespace), nothing about the server. Whom a request says it calls means nothing.
+//! It is a subset of the public API: nothing without a key, nothing for keys of callers for whom the sandbox
+//! does not work, no web actions (which would let a function without network access reach those of every
+//! namespace), nothing about the server. A request's `Host` has no effect.
 
 use std::{sync::Arc, time::Instant};
 
@@ -20,7 +21,7 @@ use crate::{
     transaction,
 };
 
-/// The API for [`flint_gate::Gates::serve`].
+/// The API's router for [`flint_gate::Gates::serve`].
 pub fn router_inside(controller: Arc<Controller>, config: FrontConfig) -> Router {
     Router::new().fallback(handle).with_state(Arc::new(Front::new(controller, config)))
 }
@@ -33,7 +34,7 @@ async fn handle(State(front): State<Arc<Front>>, request: http::Request<Body>) -
         Err(refusal) => {
             tracing::debug!(%transaction, status = refusal.status.as_u16(), error = refusal.text, "refused inside");
             let mut response = reply::refused(&refusal, &transaction);
-            // Who is refused keeps no place. Its body, if it sends one, is not waited for.
+            // A refused request must not occupy a connection; its body, if any, is not waited for.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             response
         }
@@ -50,7 +51,7 @@ async fn answer(
     let arrived = Instant::now();
     let (mut parts, body) = request.into_parts();
     parts.uri = without_dots(parts.uri);
-    // Every request that comes through a gate has it.
+    // Set on every request that comes through a gate.
     let Some(gate) = parts.extensions.get::<Gate>() else { return Err(RouteError::Unknown.into()) };
     if !gate.is_open() {
         return Err(forbidden(
@@ -82,7 +83,7 @@ fn forbidden(cause: &str) -> Refusal {
     Refusal { cause: Some(cause.to_owned()), ..Refusal::new(StatusCode::FORBIDDEN, text) }
 }
 
-/// Nobody waits for the answer any more.
+/// The error when nobody waits for the answer any more.
 fn over() -> Refusal {
     Refusal::new(StatusCode::REQUEST_TIMEOUT, "The time of the activation that made this request is over.")
 }

@@ -1,4 +1,4 @@
-//! Calls.
+//! Invocation of actions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,17 +41,17 @@ pub(crate) async fn invoke(request: &Request<'_>, name: Name<'_>, body: Body) ->
     match request.controller.invoke(&request.caller, invocation).await? {
         Answer::Accepted(id) => Ok(accepted(id)),
         Answer::Finished(record) => finished(&record, result_only),
-        // Not for a caller that takes JSON only.
+        // Impossible for a caller that takes JSON only.
         Answer::Http(answer) => Ok(accepted(answer.activation)),
     }
 }
 
-/// The call goes on by itself.
+/// The answer to a call that goes on without its caller.
 pub(crate) fn accepted(id: ActivationId) -> Reply {
     Reply::raw_json(StatusCode::ACCEPTED, format!("{{\"activationId\":\"{id}\"}}")).of_activation(id)
 }
 
-/// The call is over: its record, or its result alone. A result that is an array is always alone.
+/// The answer to a call that is over: its record, or only its result. An array is always returned alone.
 fn finished(record: &Activation, result_only: bool) -> Result<Reply, Refusal> {
     let status = match record.response.status {
         Status::Success => StatusCode::OK,

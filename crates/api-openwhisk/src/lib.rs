@@ -1,7 +1,8 @@
-//! The OpenWhisk REST API: a translation between its wire format and the controller, with no logic of its own.
+//! The OpenWhisk REST API: translates between its wire format and the controller, without logic of its own.
 //!
-//! [`router`] answers every path that no other front claims, [`router_inside`] what functions ask for from their sandboxes. [`parse`] has the readers of outside bytes, pure functions that
-//! a fuzzer can drive. Web actions are in [`mod@web`]. What a fired trigger
+//! [`router`] serves every path that no other front claims, [`router_inside`] the requests of functions from
+//! their sandboxes. [`parse`] contains the parsers of untrusted bytes, pure functions that a fuzzer can
+//! drive. Web actions are in [`mod@web`]. Everything else, such as firing triggers, is in the controller.
 //! does is in the controller, as everything else is.
 
 #![forbid(unsafe_code)]

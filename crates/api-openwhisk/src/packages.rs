@@ -54,7 +54,7 @@ pub(crate) async fn delete(request: &Request<'_>, name: Name<'_>) -> Result<Repl
     Reply::json(StatusCode::OK, &PackageDetail::new(&package))
 }
 
-/// `GET …/packages?limit=&skip=&count=`; anybody may list the shared packages of anybody.
+/// `GET …/packages?limit=&skip=&count=`; published packages may be listed by anybody.
 pub(crate) async fn list(request: &Request<'_>, namespace: &str) -> Result<Reply, Refusal> {
     let namespace = request.namespace(namespace)?;
     let ListQuery { page, count } = ListQuery::parse(&request.query, COLLECTION)?;

@@ -1,4 +1,4 @@
-//! Errors, as the API shows them: `{"error": …, "code": …}`.
+//! Error responses of the API: `{"error": …, "code": …}`.
 
 use flint_controller::{ControllerError, ErrorKind};
 use flint_model::{ActivationIdError, NameError};
@@ -10,14 +10,14 @@ use crate::{
     parse::{QueryError, RouteError},
 };
 
-/// A request that is not answered with what it asks for.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) text: String,
-    /// What is behind a standard text.
+    /// The cause behind a standard text.
     pub(crate) cause: Option<String>,
-    /// After how many seconds it makes sense to try again.
+    /// Seconds after which a retry makes sense.
     pub(crate) retry_after: Option<u32>,
 }
 
@@ -30,12 +30,12 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, text)
     }
 
-    /// A body that cannot be read.
+    /// A body that cannot be parsed.
     pub(crate) fn malformed(detail: impl std::fmt::Display) -> Self {
         Self::bad_request(format!("The request content was malformed:\n{detail}"))
     }
 
-    /// A body that the HTTP layer does not take.
+    /// A body that exceeds the HTTP layer's limit.
     pub(crate) fn body_too_large() -> Self {
         let text = "The request is larger than the server is willing or able to process.";
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, text)

@@ -1,4 +1,4 @@
-//! Answers: a status, a JSON body, and the headers that every answer of the API carries.
+//! Responses: a status, a JSON body, and the headers common to all responses.
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
@@ -26,19 +26,19 @@ const ALLOWED_HEADERS: HeaderValue =
 const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, DELETE, POST, PUT, HEAD");
 const ANYBODY: HeaderValue = HeaderValue::from_static("*");
 
-/// An answer on its way out.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     status: StatusCode,
     content_type: Option<HeaderValue>,
     body: Bytes,
     activation: Option<ActivationId>,
-    /// What a large body holds until it is sent.
+    /// The memory permit of a large body, held until it is sent.
     room: Option<Room>,
 }
 
 impl Reply {
-    /// A JSON body that is ready.
+    /// A serialised JSON body.
     pub(crate) fn raw_json(status: StatusCode, body: impl Into<Bytes>) -> Self {
         Self { status, content_type: Some(JSON), body: body.into(), activation: None, room: None }
     }
@@ -48,7 +48,7 @@ impl Reply {
         Ok(Self::raw_json(status, serde_json::to_vec(body).map_err(unwritten)?))
     }
 
-    /// A list. Each item is made when its turn comes, so that no two are in memory.
+    /// A list. Items are serialised one by one, so that only one of them is in memory.
     pub(crate) fn list<I>(items: I) -> Result<Self, Refusal>
     where
         I: Iterator,
@@ -64,7 +64,7 @@ impl Reply {
         Self { content_type: Some(TEXT), ..Self::raw_json(StatusCode::OK, body) }
     }
 
-    /// A page.
+    /// An HTML page.
     pub(crate) fn html(body: Bytes) -> Self {
         Self { content_type: Some(HTML), ..Self::raw_json(StatusCode::OK, body) }
     }
@@ -74,27 +74,27 @@ impl Reply {
         Self { content_type: None, ..Self::raw_json(StatusCode::OK, Bytes::new()) }
     }
 
-    /// Nothing to say.
+    /// Status 204.
     pub(crate) fn no_content() -> Self {
         Self { status: StatusCode::NO_CONTENT, ..Self::empty() }
     }
 
-    /// The answer names an activation.
+    /// Adds the id of an activation.
     pub(crate) fn of_activation(self, id: ActivationId) -> Self {
         Self { activation: Some(id), ..self }
     }
 
-    /// Whether its body is large, and needs room until it is sent.
+    /// Whether its body is large, and needs a memory permit until it is sent.
     pub(crate) fn is_large(&self) -> bool {
         self.body.len() as u64 > SMALL_LIST.as_u64()
     }
 
-    /// The answer is large, and this is its room.
+    /// Attaches the memory permit.
     pub(crate) fn in_room(self, room: Option<Room>) -> Self {
         Self { room, ..self }
     }
 
-    /// With the headers of every answer.
+    /// Adds the headers common to all responses.
     pub(crate) fn into_response(self, transaction: &str) -> Response {
         let mut response = Response::new(match self.room {
             Some(room) => Body::new(Answer::new(self.body, room)),
@@ -124,7 +124,7 @@ fn unwritten(error: serde_json::Error) -> Refusal {
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "There was an internal server error.")
 }
 
-/// `{"error": …, "code": …}`, and beside it a `cause` where the text is one of the API's standard ones.
+/// `{"error": …, "code": …}`, with a `cause` where the text is one of the API's standard ones.
 pub(crate) fn refused(refusal: &Refusal, transaction: &str) -> Response {
     #[derive(Serialize)]
     struct Body<'a> {

@@ -5,12 +5,10 @@ use std::{sync::Arc, time::Instant};
 use axum::body::Body;
 use bytes::Bytes;
 use flint_controller::{Caller, Controller, ControllerError, LARGEST_LIST, SMALL_LIST};
+use flint_executor::media_type;
 use flint_model::{ByteSize, Entity, EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
 use flint_request_body::{Room, Unread, Uploads};
-use http::{
-    HeaderMap,
-    header::{CONTENT_LENGTH, CONTENT_TYPE},
-};
+use http::{HeaderMap, header::CONTENT_LENGTH};
 
 use crate::{
     parse::{Name, Query, percent_decode},
@@ -191,9 +189,7 @@ pub(crate) async fn whole_body(
 
 /// Without a content type, JSON is meant.
 fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return true };
-    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    essence.eq_ignore_ascii_case(b"application/json")
+    media_type(headers).is_none_or(|media| media.eq_ignore_ascii_case(b"application/json"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Transaction ids: one a request, in every answer.
+//! Transaction ids: one per request, in every response.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -11,13 +11,14 @@ use std::{
 use flint_model::hex;
 use http::{HeaderMap, HeaderName};
 
-/// The header that carries it.
+/// The header with the id.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest id of a caller's own that is passed on.
+/// Maximum length of a caller's own id.
 const LONGEST: usize = 128;
 
-/// The caller's own id where it is one, a new one of 32 hex digits otherwise. `sid_` marks the system's own ids.
+/// The caller's own id if it is valid, otherwise a new one of 32 hex digits. `sid_` marks the system's own
+/// ids.
 pub(crate) fn of(headers: &HeaderMap) -> Arc<str> {
     let own = headers.get(HEADER).and_then(|value| value.to_str().ok());
     let fits = |id: &&str| {
@@ -31,8 +32,8 @@ pub(crate) fn of(headers: &HeaderMap) -> Arc<str> {
     own.filter(fits).map_or_else(generate, Arc::from)
 }
 
-/// Distinct within and very likely across servers. It names a request in logs and is no secret, so a counter behind a keyed
-/// hash is enough.
+/// Unique within a server and very likely across servers. It identifies a request in logs and is no secret,
+/// so a counter behind a keyed hash suffices.
 fn generate() -> Arc<str> {
     static KEYS: LazyLock<(RandomState, RandomState)> = LazyLock::new(Default::default);
     static NEXT: AtomicU64 = AtomicU64::new(0);

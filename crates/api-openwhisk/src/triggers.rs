@@ -80,7 +80,7 @@ pub(crate) async fn fire(request: &Request<'_>, name: Name<'_>, body: Body) -> R
     })
 }
 
-/// A request's headers as actions see them. The key stays out: what an action gets, it may log.
+/// The request's headers for actions, without the key: an action may log whatever it gets.
 fn shown_headers(headers: &HeaderMap) -> Value {
     let mut shown = Map::new();
     for name in headers.keys().filter(|name| *name != AUTHORIZATION) {

@@ -1,12 +1,13 @@
-//! Hosts of namespaces: `NAMESPACE.HOST/PACKAGE/ACTION` is a web action of the namespace, `/` its page `public/index.html`.
+//! Namespace hosts: `NAMESPACE.HOST/PACKAGE/ACTION` is a web action of the namespace, `/` its page
+//! `public/index.html`.
 
 use http::{HeaderMap, Uri, header::HOST, uri::Authority};
 
-/// The page of a host.
+/// The index page of a host.
 const INDEX: &str = "/public/index.html";
 
-/// The web action's path that a request stands for, when it goes to the host of a namespace. `hosts` are the names, in lower case, whose
-/// names below are namespaces.
+/// The web action path of a request to a namespace's host. `hosts` are the domains, in lower case, whose
+/// subdomains are namespaces.
 pub fn web_path(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Option<String> {
     if hosts.is_empty() {
         return None;
@@ -17,7 +18,7 @@ pub fn web_path(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Option<Stri
     };
     let name = host.host().trim_end_matches('.').to_ascii_lowercase();
     let namespace = hosts.iter().find_map(|host| name.strip_suffix(host.as_str())?.strip_suffix('.'))?;
-    // A name below that of a namespace is nobody's.
+    // Deeper subdomains do not exist.
     (!namespace.is_empty() && !namespace.contains('.')).then_some(())?;
     let path = if matches!(uri.path(), "/" | "") { INDEX } else { uri.path() };
     Some(format!("/api/v1/web/{namespace}{path}"))

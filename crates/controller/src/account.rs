@@ -1,4 +1,4 @@
-//! What a namespace has used: the counters behind its throttles. Lock-free; a decision costs two atomic operations.
+//! A namespace's usage: the counters behind its throttles. Lock-free; a decision costs two atomic operations.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ use flint_model::NamespaceName;
 
 use crate::{ControllerError, in_flight::InFlight};
 
-/// Which account: a namespace that is created anew has another one than that of its name before.
+/// Identifies an account: a namespace that is deleted and created again has a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AccountNumber(u64);
 
@@ -28,17 +28,17 @@ impl Default for AccountNumber {
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pub(crate) number: AccountNumber,
-    /// Calls in this minute.
+    /// Calls in the current minute.
     calls: Window,
-    /// Firings of triggers in this minute.
+    /// Trigger firings in the current minute.
     fires: Window,
-    /// Calls admitted and not over, asynchronous ones that wait included.
+    /// Calls in flight: admitted and not over, including asynchronous ones that wait.
     pub(crate) in_flight: AtomicU32,
-    /// Those among them that failed before, and are run again.
+    /// Of these, retries of calls that failed before.
     again: AtomicU32,
-    /// How many there may be in flight, as it was said last.
+    /// The concurrency limit at the last admission.
     allowed: AtomicU32,
-    /// The namespace was deleted. One of its name that is created later has an account of its own.
+    /// The namespace was deleted. A namespace of that name created later has an account of its own.
     closed: AtomicBool,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Account {
 struct Window(AtomicU64);
 
 impl Window {
-    /// Counts one more in `minute` and gives how many there are now.
+    /// Counts one more in `minute` and returns the minute's count.
     fn count(&self, minute: u32) -> u32 {
         let next = |old: u64| {
             let count = if (old >> 32) as u32 == minute { (old as u32).saturating_add(1) } else { 1 };
@@ -64,13 +64,13 @@ fn this_minute() -> u32 {
 }
 
 impl Account {
-    /// Refuses whoever comes in the name of a namespace that was deleted.
+    /// Refuses requests on behalf of a deleted namespace.
     pub(crate) fn check_open(&self) -> Result<(), ControllerError> {
         if self.closed.load(Ordering::Acquire) { Err(ControllerError::NamespaceGone) } else { Ok(()) }
     }
 
-    /// Admits a call, or says which limit it would exceed: first the rate, where the refused call counts as well, then
-    /// concurrency. 0 = nothing is admitted.
+    /// Admits a call, or returns the limit it exceeds: first the rate, which counts refused calls too, then
+    /// the concurrency. A limit of 0 admits nothing.
     pub(crate) fn admit(
         self: &Arc<Self>,
         per_minute: u32,
@@ -79,7 +79,7 @@ impl Account {
         self.admit_in(this_minute(), per_minute, concurrent)
     }
 
-    /// Admits a firing of a trigger, or says that there are too many; the refused one counts as well.
+    /// Admits a trigger's firing, or refuses it by the rate, which counts refused firings too.
     pub(crate) fn admit_fire(&self, per_minute: u32) -> Result<(), ControllerError> {
         self.admit_fire_in(this_minute(), per_minute)
     }
@@ -111,25 +111,26 @@ impl Account {
         }
     }
 
-    /// Counts calls that were admitted by an earlier life and are still to run; see [`Self::adopt`].
+    /// Counts calls that an earlier run of the server admitted and that are still to run; see
+    /// [`Self::adopt`].
     pub(crate) fn inherit(&self, calls: u32) {
         self.in_flight.fetch_add(calls, Ordering::AcqRel);
     }
 
-    /// Takes charge of a call that is counted already.
+    /// Takes ownership of the place of a call that is already counted.
     pub(crate) fn adopt(self: &Arc<Self>) -> InFlight {
         InFlight::counted(Arc::clone(self), false)
     }
 
-    /// Notes how many calls may be in flight.
+    /// Records the concurrency limit.
     pub(crate) fn allow(&self, concurrent: u32) {
         if self.allowed.load(Ordering::Relaxed) != concurrent {
             self.allowed.store(concurrent, Ordering::Relaxed);
         }
     }
 
-    /// How many more calls that failed before may run, where the server lets `at_once` run of one namespace: they have at most
-    /// half of the namespace's places, so that they do not keep others from being admitted.
+    /// How many more retries may run, given that the server allows `at_once` per namespace: at most half of
+    /// the namespace's places, so that retries do not keep new calls from being admitted.
     pub(crate) fn places_again(&self, at_once: u32) -> u32 {
         let allowed = self.allowed.load(Ordering::Relaxed);
         let most = at_once.min(allowed.div_ceil(2));
@@ -137,7 +138,7 @@ impl Account {
         most.saturating_sub(self.again.load(Ordering::Acquire)).min(free)
     }
 
-    /// Admits a call that failed before, if there is a place.
+    /// Admits a retry, if there is a place.
     pub(crate) fn admit_again(self: &Arc<Self>, at_once: u32) -> Option<InFlight> {
         if self.places_again(at_once) == 0 {
             return None;
@@ -147,7 +148,7 @@ impl Account {
         Some(InFlight::counted(Arc::clone(self), true))
     }
 
-    /// Ends a call's place; `again` when it failed before.
+    /// Frees a call's place; `again` if it is a retry.
     pub(crate) fn free(&self, again: bool) {
         let one_less = |count: &AtomicU32| {
             let less = |now: u32| Some(now.saturating_sub(1));
@@ -159,13 +160,13 @@ impl Account {
         }
     }
 
-    /// Calls admitted and not over.
+    /// Calls in flight.
     pub(crate) fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Acquire)
     }
 }
 
-/// All accounts, for the life of the server: a namespace keeps its counters when its keys change.
+/// All accounts, kept while the server runs: a change of its keys does not reset a namespace's counters.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts(Mutex<HashMap<NamespaceName, Arc<Account>>>);
 
@@ -179,13 +180,13 @@ impl Accounts {
         }
     }
 
-    /// Calls of all namespaces that are admitted and not over.
+    /// Calls in flight of all namespaces.
     pub(crate) fn in_flight(&self) -> u64 {
         let accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         accounts.values().map(|account| u64::from(account.in_flight())).sum()
     }
 
-    /// Closes the account of a namespace that was deleted. Calls of its that still run keep their counters.
+    /// Closes a deleted namespace's account. Its calls that still run keep their counters.
     pub(crate) fn close(&self, namespace: &NamespaceName) {
         if let Some(account) = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(namespace) {
             account.closed.store(true, Ordering::Release);

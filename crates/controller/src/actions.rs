@@ -1,4 +1,4 @@
-//! Actions, whichever they are, functions or sequences: reading, listing, deleting.
+//! Actions, that is functions and sequences alike: reading, listing, deleting.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use flint_store::Page;
 use crate::{Caller, Controller, ControllerError, functions::own};
 
 impl Controller {
-    /// A function, with the parameters that it inherits, or a sequence.
+    /// An action: a function with its inherited parameters, or a sequence.
     pub async fn action(&self, caller: &Caller, path: &FunctionPath) -> Result<Entity, ControllerError> {
         let found = self.find(&caller.namespace.name, path).await?;
         match found.entity.ok_or(ControllerError::NotFound)? {
@@ -22,7 +22,7 @@ impl Controller {
         }
     }
 
-    /// What is at a path, for whoever is about to write there: a function or a sequence. Refused when something else is there.
+    /// The action at a path that is about to be written; refused when the path holds another kind of entity.
     pub(crate) async fn action_at(&self, path: &FunctionPath) -> Result<Option<Entity>, ControllerError> {
         match self.stores.catalog.entity(&path.namespace, path.package.as_ref(), &path.name).await? {
             Some(entity) if entity.collection() != Collection::Actions => {
@@ -33,7 +33,7 @@ impl Controller {
     }
 
     /// The actions of a namespace without their parameters, latest first; with `package`, only those in it.
-    /// [`ControllerError::ListTooLarge`] when they are more than `most` of JSON.
+    /// [`ControllerError::ListTooLarge`] when they exceed `most` as JSON.
     pub async fn actions(
         &self,
         caller: &Caller,
@@ -47,7 +47,8 @@ impl Controller {
         Ok(catalog.entities(&namespace, Collection::Actions, package.as_ref(), page, most).await?)
     }
 
-    /// The sequences of a namespace, latest first. [`ControllerError::ListTooLarge`] when they are more than `most` of JSON.
+    /// The sequences of a namespace, latest first. [`ControllerError::ListTooLarge`] when they exceed `most`
+    /// as JSON.
     pub async fn sequences(
         &self,
         caller: &Caller,
@@ -59,7 +60,7 @@ impl Controller {
         Ok(self.stores.catalog.sequences(namespace, page, most).await?)
     }
 
-    /// How many actions those of a list are.
+    /// The number of actions in such a list.
     pub async fn count_actions(
         &self,
         caller: &Caller,
@@ -70,7 +71,7 @@ impl Controller {
         Ok(self.stores.catalog.count_entities(&namespace, Collection::Actions, package.as_ref()).await?)
     }
 
-    /// Deletes a function and gives what it was; a sequence of that name stays.
+    /// Deletes and returns a function; a sequence of that name stays.
     pub async fn delete_function(
         self: &Arc<Self>,
         caller: &Caller,
@@ -82,7 +83,7 @@ impl Controller {
         }
     }
 
-    /// Deletes a sequence and gives what it was; a function of that name stays.
+    /// Deletes and returns a sequence; a function of that name stays.
     pub async fn delete_sequence(
         self: &Arc<Self>,
         caller: &Caller,
@@ -94,7 +95,7 @@ impl Controller {
         }
     }
 
-    /// Deletes an action and gives what it was.
+    /// Deletes and returns an action.
     pub async fn delete_action(
         self: &Arc<Self>,
         caller: &Caller,
@@ -103,7 +104,7 @@ impl Controller {
         self.delete(caller, path, |_| true).await
     }
 
-    /// Deletes an action if it is `wanted`, and gives what is, or was, there.
+    /// Deletes an action if it is `wanted`; returns what is, or was, there.
     async fn delete(
         self: &Arc<Self>,
         caller: &Caller,

@@ -1,7 +1,7 @@
-//! A call's arguments: the request's JSON object over the function's defaults.
+//! A call's arguments: the request's JSON object merged over the function's defaults.
 //!
-//! The request's members are never parsed into values and written again: they are checked, and copied as they came. A
-//! function without defaults gets the request's own bytes.
+//! The request's members are not parsed into values and serialised again: they are checked, and copied as
+//! they came. A function without defaults gets the request's own bytes.
 
 use std::borrow::Cow;
 
@@ -15,14 +15,15 @@ use crate::ControllerError;
 /// A function's default arguments, ready to be merged.
 #[derive(Debug, Default)]
 pub(crate) struct Defaults {
-    /// Keys with `"key":value` as text, the last of each key.
+    /// Keys with their serialised `"key":value`; of duplicate keys the last.
     members: Vec<(String, String)>,
     /// Keys that a request must not set.
     fixed: Vec<String>,
 }
 
 impl Defaults {
-    /// Of a function with these parameters; with the annotation `final`, those that have a value cannot be overridden.
+    /// The defaults of a function. With the annotation `final`, parameters that have a value cannot be
+    /// overridden.
     pub(crate) fn new(parameters: &Parameters, annotations: &Annotations) -> Self {
         let given = parameters.0.iter().filter(|parameter| !parameter.init).map(|parameter| {
             let text = format!("{}:{}", Value::from(parameter.key.as_str()), parameter.value);
@@ -36,7 +37,7 @@ impl Defaults {
         Self { members, fixed }
     }
 
-    /// About how many bytes of memory they take.
+    /// Approximate memory use in bytes.
     pub(crate) fn weight(&self) -> usize {
         let members = self.members.iter().map(|(key, text)| key.len() + text.len());
         let fixed = self.fixed.iter().map(String::len);
@@ -45,7 +46,7 @@ impl Defaults {
             + self.fixed.len() * size_of::<String>()
     }
 
-    /// No defaults at all, and nothing that a request must not set.
+    /// Whether there are neither defaults nor fixed keys.
     pub(crate) fn is_empty(&self) -> bool {
         self.members.is_empty() && self.fixed.is_empty()
     }
@@ -101,7 +102,7 @@ impl Defaults {
     }
 }
 
-/// The keys of a JSON object; its values are checked and left alone.
+/// The keys of a JSON object; its values are checked but not parsed.
 fn top_level_keys(object: &str) -> serde_json::Result<Vec<Cow<'_, str>>> {
     struct Keys;
 

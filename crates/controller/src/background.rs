@@ -1,7 +1,7 @@
-//! Preparing functions in the background: after their deploys are answered, before their first calls.
+//! Background preparation of functions, between the answer to a deploy and the first call.
 //!
-//! Only the function's name waits; the function and its code are read when its turn comes. So memory does not grow with the number of deploys, and what is
-//! prepared is the function as it is by then.
+//! Only the function's name is queued; the function and its code are read when its turn comes. So memory does
+//! not grow with the number of deploys, and the latest revision is prepared.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,21 +10,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Controller, ControllerError, turns::Turns};
 
-/// Functions prepared at once.
+/// Concurrent preparations.
 const PLACES: usize = 2;
 
-/// How many functions of one namespace may wait. Beyond that the oldest are dropped: their first calls prepare them.
+/// Queued functions per namespace. Beyond that the oldest are dropped, and prepared by their first calls.
 const OF_ONE: usize = 1000;
 
-/// A function that waits for its turn.
+/// A queued function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) path: FunctionPath,
-    /// A version that is kept; `None` for the newest.
+    /// A kept version; `None` for the newest.
     pub(crate) version: Option<Version>,
 }
 
-/// Functions to be prepared; namespaces take turns.
+/// The queue of functions to prepare; namespaces take turns.
 pub(crate) struct BackgroundPreparation {
     waiting: Mutex<Turns<Wanted>>,
     places: Arc<Semaphore>,
@@ -37,7 +37,7 @@ impl Default for BackgroundPreparation {
 }
 
 impl BackgroundPreparation {
-    /// Appends one to its namespace's line; if it waits there already, it moves to the end.
+    /// Queues a function at the end of its namespace's queue; if already queued, it moves to the end.
     fn push(&self, wanted: Wanted) {
         let namespace = wanted.path.namespace.clone();
         let mut waiting = self.waiting();
@@ -51,13 +51,13 @@ impl BackgroundPreparation {
         waiting.push(namespace, wanted);
     }
 
-    /// Drops those of a namespace that was deleted.
+    /// Drops a deleted namespace's queue.
     pub(crate) fn forget(&self, namespace: &NamespaceName) {
         self.waiting().remove(namespace);
     }
 
-    /// The next function, with a place to prepare it. A place is taken only if a function waits: a place held for nothing, if only for a moment,
-    /// would be missed by a concurrent caller.
+    /// The next function, with a permit to prepare it. A permit is taken only when a function is queued: one
+    /// held without, even briefly, would be missed by a concurrent caller.
     fn next(&self) -> Option<(Wanted, OwnedSemaphorePermit)> {
         let mut waiting = self.waiting();
         if waiting.is_empty() {
@@ -73,13 +73,14 @@ impl BackgroundPreparation {
 }
 
 impl Controller {
-    /// Prepares a function without anybody waiting for it. Code that cannot be prepared is reported by its first call.
+    /// Prepares a function without anybody waiting. Code that cannot be prepared is reported by its first
+    /// call.
     pub(crate) fn prepare_in_background(self: &Arc<Self>, wanted: Wanted) {
         self.background.push(wanted);
         self.prepare_waiting();
     }
 
-    /// Starts preparing those whose turn it is, as far as there are places.
+    /// Starts as many queued preparations as there are permits.
     fn prepare_waiting(self: &Arc<Self>) {
         while !self.stopping.is_cancelled()
             && let Some((wanted, place)) = self.background.next()
@@ -105,7 +106,7 @@ impl Controller {
                     _ => None,
                 },
             };
-            // What is gone needs nothing.
+            // Deleted meanwhile: there is nothing to prepare.
             let Some(function) = found else { return Ok(()) };
             let prepared = self.invoker.prepared(&Arc::new(self.fit(function).await)).await;
             prepared.inspect_err(|error| self.look_for_leftovers(error))?;
@@ -141,7 +142,7 @@ mod tests {
         let places = [background.next().unwrap(), background.next().unwrap()];
         assert_eq!((&places[0].0, &places[1].0), (&wanted("a/g"), &wanted("b/f")));
         assert!(background.next().is_none(), "there are no more places");
-        // One that is being prepared may be wanted again.
+        // A function being prepared may be queued again.
         background.push(wanted("a/g"));
         drop(places);
         assert_eq!(background.next().unwrap().0, wanted("a/h"));

@@ -1,13 +1,13 @@
-//! Callers without a request: on whose behalf something is called that was accepted, or set up, earlier.
+//! Callers without a request: those on whose behalf an earlier request accepted or set up a call.
 
 use flint_model::NamespaceName;
 
 use crate::{Caller, Controller, ControllerError};
 
 impl Controller {
-    /// Whoever the subject of a namespace is, without a key: for what the namespace's owner arranged when there was one. With this
-    /// caller, [`Self::invoke`] is what a request of that subject is, throttles included. `None` when there is no such
-    /// namespace any more, or it is blocked.
+    /// The subject of a namespace, without a key: for calls that its owner arranged with one earlier. With
+    /// this caller, [`Self::invoke`] acts as for a request of that subject, throttles included. `None` when
+    /// the namespace is gone or blocked.
     pub async fn caller_of(
         &self,
         namespace: &NamespaceName,
@@ -17,13 +17,13 @@ impl Controller {
         self.credentials.subject(namespace, subject, catalog, &self.config.limits, &self.accounts).await
     }
 
-    /// Whether an operator has blocked a namespace, or deleted it: then nothing more is called for it.
+    /// Whether a namespace is blocked or deleted, so that nothing more is called for it.
     pub(crate) async fn is_blocked(&self, namespace: &NamespaceName) -> bool {
         matches!(self.owner(namespace).await, Ok(None))
     }
 
-    /// A namespace as a caller of its own: what is open to everybody runs on its account. `None` when there is none of that
-    /// name or it is blocked.
+    /// A namespace as its own caller: actions open to everybody run on its account. `None` when it is gone or
+    /// blocked.
     pub async fn owner(&self, namespace: &NamespaceName) -> Result<Option<Caller>, ControllerError> {
         let catalog = &*self.stores.catalog;
         self.credentials.owner(namespace, catalog, &self.config.limits, &self.accounts).await

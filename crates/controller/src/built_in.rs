@@ -1,5 +1,6 @@
-//! Functions that Flint does itself: feeds of `/whisk.system`, which change what the server keeps. They are called, recorded and
-//! throttled like any other, wherever from; only the attempt runs here instead of in an instance.
+//! Built-in functions, executed by Flint itself: the feeds of `/whisk.system`, which change the server's
+//! state. They are called, recorded and throttled like any other; only the attempt runs here instead of in an
+//! instance.
 
 use std::time::Instant;
 
@@ -19,18 +20,18 @@ use crate::{
     system,
 };
 
-/// The kind of such functions. Nobody can deploy one: no executor offers it.
+/// The kind of built-in functions. It cannot be deployed, since no executor offers it.
 pub(crate) const KIND: &str = "builtin";
 
-/// What a built-in function does.
+/// A built-in function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BuiltIn {
-    /// Makes and changes the feed of a trigger.
+    /// Creates and changes a trigger's feed.
     Feed(Which),
 }
 
 impl BuiltIn {
-    /// What a function does that is one.
+    /// The built-in that this function stands for, if any.
     pub(crate) fn of(function: &Function) -> Option<Self> {
         if function.path.namespace.as_str() != system::NAMESPACE || function.kind.as_str() != KIND {
             return None;
@@ -46,7 +47,7 @@ impl BuiltIn {
 }
 
 impl Controller {
-    /// Runs a call of a built-in function once.
+    /// One attempt at a call of a built-in function.
     pub(crate) async fn attempt_built_in(
         &self,
         call: &Admitted,
@@ -78,14 +79,14 @@ impl Controller {
         Attempted::Over { draft, verdict, end: CallEnd::default() }
     }
 
-    /// What it answers; an `error` is an answer too.
+    /// The answer; an `error` is an answer too.
     async fn run_built_in(
         &self,
         call: &Admitted,
         built_in: BuiltIn,
         body: Body,
     ) -> Result<Value, ControllerError> {
-        // As OpenWhisk's package does it: its action fails with what its service has answered.
+        // As in OpenWhisk's package, whose action fails with its service's answer.
         let refused = |why: String| Ok(json!({"error": {"error": why}}));
         let Some(caller) = self.caller_of(&call.namespace, &call.subject).await? else {
             return refused("the namespace is gone or blocked".to_owned());

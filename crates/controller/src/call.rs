@@ -21,10 +21,10 @@ use crate::{
     record::Draft,
 };
 
-/// How much of an answer that is too long is shown.
+/// How much of an answer that is too long is kept.
 const BEGINNING: usize = 1024 * 1024;
 
-/// A call that may run.
+/// An admitted call.
 #[derive(Clone)]
 pub(crate) struct Admitted {
     pub(crate) id: ActivationId,
@@ -36,28 +36,28 @@ pub(crate) struct Admitted {
     pub(crate) transaction: Arc<str>,
     pub(crate) arrived: Instant,
     pub(crate) api_key: Option<Arc<str>>,
-    /// Its place among its namespace's calls, for those that it makes with that key.
+    /// Its place in flight, which calls that it makes with its key may borrow.
     pub(crate) place: Option<Arc<Place>>,
-    /// How many calls wait for it, each for the next.
+    /// Length of the chain of callers that wait for it.
     pub(crate) nested: u32,
     pub(crate) accepts: Accepts,
-    /// Its record is kept.
+    /// Whether its record is kept.
     pub(crate) recorded: bool,
     /// The sequence or composition that it is a step of.
     pub(crate) cause: Option<ActivationId>,
 }
 
-/// What came of one attempt.
+/// The outcome of one attempt.
 #[expect(
     clippy::large_enum_variant,
     reason = "it is moved once a call, and a box would cost every call an allocation"
 )]
 pub(crate) enum Attempted {
-    /// It never reached an instance, and may another time.
+    /// It never reached an instance, and may be tried again.
     Refused(Refusal),
     /// It is over.
     Over { draft: Draft, verdict: Verdict, end: CallEnd },
-    /// It is answering with a stream that the caller can take.
+    /// It answers with a stream that the caller can take.
     Streaming {
         draft: Draft,
         head: (StatusCode, HeaderMap),
@@ -67,7 +67,7 @@ pub(crate) enum Attempted {
 }
 
 impl Controller {
-    /// Runs a call once.
+    /// Makes one attempt at a call.
     pub(crate) async fn attempt(
         &self,
         call: &Admitted,
@@ -76,7 +76,7 @@ impl Controller {
         before: Option<Before>,
     ) -> Attempted {
         if let Some(built_in) = call.callable.built_in {
-            // Boxed, so that the future of every other call does not have room for it.
+            // Boxed to keep the future of every other call small.
             return Box::pin(self.attempt_built_in(call, built_in, body, before)).await;
         }
         if let Some(lacks) = &call.callable.lacks {
@@ -119,7 +119,7 @@ impl Controller {
             Outcome::Streaming { head, body, end } => match call.accepts {
                 Accepts::Http => Attempted::Streaming { draft, head: http_head(head), body, end },
                 Accepts::Json => self.collect_stream(call, draft, head, body, end).await,
-                // Boxed, so that the future of every other call does not have room for it.
+                // Boxed to keep the future of every other call small.
                 Accepts::Record => Box::pin(self.read_out(call, draft, http_head(head), body, end)).await,
             },
         }
@@ -153,13 +153,13 @@ impl Controller {
         }
     }
 
-    /// What a call is to call Flint: its gate, where it has one, since it reaches nothing else.
+    /// The address of Flint for this call's function: its gate, if it has one, since it reaches nothing else.
     fn api_host(&self, call: &Admitted) -> &str {
         let gate = self.config.gate.as_deref();
         gate.filter(|_| call.callable.wants_key).unwrap_or(&self.config.api_host)
     }
 
-    /// A streamed answer of HTTP that nobody takes: all of it, within the limit of a result.
+    /// Reads a streamed HTTP answer that nobody takes, within the limit of a result.
     pub(crate) async fn collect_http(
         &self,
         call: &Admitted,
@@ -183,7 +183,7 @@ impl Controller {
         (draft, verdict, end)
     }
 
-    /// A streamed answer for a caller that wants JSON: all of it, within the limit of a result.
+    /// Reads a streamed answer for a caller that wants JSON, within the limit of a result.
     async fn collect_stream(
         &self,
         call: &Admitted,
@@ -205,7 +205,8 @@ impl Controller {
         Attempted::Over { draft, verdict, end }
     }
 
-    /// A streamed answer for a caller that wants the record: all of it, however long it is. One longer than a result may be is not in the record.
+    /// Reads a streamed answer to its end, however long, for a caller that wants the record. An answer longer
+    /// than a result may be is left out of the record.
     async fn read_out(
         &self,
         call: &Admitted,
@@ -235,7 +236,7 @@ impl Controller {
         Attempted::Over { draft, verdict, end }
     }
 
-    /// The fault, with no more of a result that is too large than its namespace is to be shown.
+    /// Truncates a result that is too large to what its namespace may be shown.
     async fn told(&self, namespace: &NamespaceName, fault: Fault) -> Fault {
         let Fault::ResultTooLarge { size, allowed, mut beginning } = fault else { return fault };
         let owner = self.owner(namespace).await.ok().flatten();
@@ -245,7 +246,7 @@ impl Controller {
     }
 }
 
-/// A call that cannot be run for what it lacks: an attempt all the same.
+/// An attempt at a call that cannot run because something is missing, such as a secret.
 async fn refused(call: &Admitted, lacks: &str, before: Option<Before>) -> Attempted {
     let mut draft = Draft::none();
     draft.timeline.queued = Some(call.arrived.elapsed().as_micros() as u64);
@@ -283,7 +284,7 @@ fn http_head(head: ReplyHead) -> (StatusCode, HeaderMap) {
     }
 }
 
-/// A whole body of at most `limit` bytes.
+/// Reads a whole body of at most `limit` bytes.
 async fn collect(mut pieces: BodyReceiver, limit: ByteSize) -> Result<Bytes, Fault> {
     let mut whole = Vec::new();
     while let Some(piece) = pieces.recv().await {

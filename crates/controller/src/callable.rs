@@ -1,4 +1,4 @@
-//! A function with everything that its calls need, worked out once.
+//! A function with everything its calls need, computed once.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -15,45 +15,45 @@ use crate::{
     secrets::Given, weight,
 };
 
-/// What calls of a function on one account have in common.
+/// The parts of a call that depend only on the function and the account.
 #[derive(Clone)]
 pub(crate) struct OnAccount {
     account: AccountNumber,
-    /// Which instances serve them.
+    /// Selects the instances that serve them.
     pub(crate) key: Arc<InstanceKey>,
-    /// What is set when the code is loaded.
+    /// Environment for loading the code.
     pub(crate) environment: Arc<[(String, String)]>,
 }
 
 /// A function, ready to be called.
 pub(crate) struct Callable {
     pub(crate) function: Arc<Function>,
-    /// What it was found by: its own path, or one through a binding.
+    /// The path by which it was found: its own, or one through a binding.
     pub(crate) asked: FunctionPath,
     pub(crate) defaults: Defaults,
-    /// Set when its code is loaded: `init` parameters of its package and binding, and its secrets.
+    /// Environment for loading the code: `init` parameters of its package and binding, and its secrets.
     pub(crate) environment: Vec<(String, String)>,
-    /// Of the first namespace that called it: most functions are called by one.
+    /// For the first namespace that called it: most functions have one caller.
     on_account: OnceLock<OnAccount>,
-    /// Instances with another such environment are not its own. 0 where it has none.
+    /// Tells apart instances with different such environments; 0 without one.
     pub(crate) variant: u64,
-    /// Why it cannot be called, where a secret of its is not at hand.
+    /// Why it cannot be called: a secret is not available.
     pub(crate) lacks: Option<String>,
-    /// What the records of its calls carry.
+    /// Annotations for the records of its calls.
     pub(crate) annotations: Annotations,
-    /// The function is handed its caller's key.
+    /// Whether it receives its caller's key.
     pub(crate) wants_key: bool,
-    /// Its answers say what is called next.
+    /// Whether it is a conductor: its answers say what is called next.
     pub(crate) conductor: bool,
-    /// What its user says about retries.
+    /// Its retry annotations.
     pub(crate) retry: Option<RetryOptions>,
-    /// Flint does itself what it does.
+    /// The built-in that it stands for.
     pub(crate) built_in: Option<BuiltIn>,
     pub(crate) metrics: FunctionMetrics,
 }
 
 impl Callable {
-    /// `function`, found by the path `asked`.
+    /// `function`, as found by the path `asked`.
     pub(crate) fn new(
         function: Function,
         asked: FunctionPath,
@@ -85,7 +85,7 @@ impl Callable {
         }
     }
 
-    /// The same, given its secrets.
+    /// Adds its secrets.
     pub(crate) fn given(mut self, given: Given) -> Self {
         if !given.is_none() {
             self.variant = hash_of((self.variant, &given));
@@ -95,7 +95,7 @@ impl Callable {
         self
     }
 
-    /// What its calls on this account have in common.
+    /// The parts of its calls that depend on this account.
     pub(crate) fn on_account(
         &self,
         namespace: &NamespaceName,
@@ -110,8 +110,8 @@ impl Callable {
                 ("__OW_ACTION_VERSION", self.function.version.to_string()),
             ];
             let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
-            // Its own functions are other ones when a namespace is created anew. Those of others are not, and what they keep of the one before is not
-            // for the new one.
+            // A namespace created again has new functions of its own. Functions of others are the same, but
+            // instances that hold data of the deleted namespace must not serve the new one.
             let variant = match self.function.path.namespace == *namespace {
                 true => self.variant,
                 false => hash_of((self.variant, account)),
@@ -128,7 +128,7 @@ impl Callable {
         }
     }
 
-    /// About how many bytes of memory it takes.
+    /// Approximate memory use in bytes.
     pub(crate) fn weight(&self) -> usize {
         let environment = self.environment.iter().map(|(key, value)| key.len() + value.len());
         let warmup = self.function.snapshot.warmup.iter().map(|event| event.size() as usize);
@@ -140,12 +140,13 @@ impl Callable {
             + weight::of_parameters(&self.function.parameters)
             + weight::of_annotations(&self.function.annotations)
             + self.defaults.weight()
-            // Twice: as it is, and as it is told.
+            // Twice: as stored, and as part of the account's environment.
             + 2 * (environment.sum::<usize>() + self.environment.len() * size_of::<(String, String)>())
     }
 }
 
-/// What the environment gets from `inherited` parameters that the function's `own` do not replace. Its own are set by the invoker.
+/// Environment from `inherited` parameters that the function's `own` do not override. The invoker sets its
+/// own.
 fn environment(own: &Parameters, inherited: &Parameters) -> Vec<(String, String)> {
     let replaced = own.keys(inherited.0.len());
     inherited.environment().filter(|(key, _)| !replaced.contains(key)).collect()
@@ -191,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// Few keys, so that layers meet.
+    /// Few keys, so that layers overlap.
     fn layer() -> impl Strategy<Value = Parameters> {
         let value =
             prop_oneof![Just(Value::Null), (0..9_i32).prop_map(Value::from), "[a-c]?".prop_map(Value::from)];
@@ -219,7 +220,8 @@ mod tests {
     }
 
     proptest! {
-        /// The last layer that names a key decides what becomes of it, and whether it goes to the environment or to the call.
+        /// The last layer that names a key decides its value, and whether it goes to the environment or to
+        /// the call.
         #[test]
         fn the_last_layer_that_names_a_key_decides(
             provider in layer(), binding in layer(), own in layer(), call in proptest::collection::btree_map("[a-e]", 0..9_i32, 0..4),
@@ -231,7 +233,7 @@ mod tests {
             }
             let callable = callable(own.clone(), binding.over(&provider), fixed);
 
-            // What the invoker sets of the function's own, and what comes from its package beside it.
+            // The environment: the function's own part, set by the invoker, and the package's.
             let mut environment: BTreeMap<_, _> = callable.environment.iter().cloned().collect();
             prop_assert!(own.environment().all(|(key, _)| !environment.contains_key(&key)));
             environment.extend(own.environment());

@@ -1,4 +1,4 @@
-//! The use cases' common state, and the server's life.
+//! The controller: the state shared by the use cases, and the server's start and shutdown.
 
 use std::{
     sync::{
@@ -30,7 +30,7 @@ use crate::{
     secrets::Keyring, system::WithSystem, triggers::ReadyTrigger,
 };
 
-/// How long calls have for writing their records once the scheduler has answered them.
+/// How long calls may take to write their records once the scheduler has ended them.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// The stores.
@@ -54,9 +54,9 @@ pub struct Stores {
     pub blobs: Arc<dyn Blobs>,
     /// APIs of the gateway.
     pub apis: Arc<dyn Apis>,
-    /// What retries wait by.
+    /// The clock for retries.
     pub clock: Arc<dyn Clock>,
-    /// What fires triggers.
+    /// Feeds, which fire triggers.
     pub feeds: Arc<dyn Feeds>,
 }
 
@@ -69,42 +69,43 @@ pub struct Controller {
     pub(crate) metrics: Metrics,
     pub(crate) credentials: Credentials,
     pub(crate) accounts: Accounts,
-    /// Activations that run and may call back.
+    /// Running activations that may call back.
     pub(crate) callers: Arc<Callers>,
     pub(crate) functions: FunctionCache<Resolved>,
     pub(crate) tables: Tables,
     pub(crate) keyring: Keyring,
-    /// Triggers that fired lately, with their rules.
+    /// Recently fired triggers, with their rules.
     pub(crate) triggers: FunctionCache<ReadyTrigger>,
     pub(crate) accepted: AcceptedCalls,
     pub(crate) feeding: Feeding,
     pub(crate) deploys: Arc<Deploys>,
-    /// Told when somebody has to do without what is perhaps left of functions that are gone.
+    /// Notified when a deploy is refused for want of room that leftovers of deleted functions may take.
     pub(crate) leftovers: Notify,
-    /// Held for reading while an action is written into a package that is there, for writing while a package is deleted.
+    /// Read lock while an action is written into an existing package, write lock while a package is deleted.
     pub(crate) structure: RwLock<()>,
-    /// Held while a namespace is created, changed or deleted: a change is of what is stored, and no other comes in between.
+    /// Held while a namespace is created, changed or deleted, so that read-modify-write cycles do not
+    /// interleave.
     pub(crate) namespaces: Mutex<()>,
-    /// Held while it is looked which versions of a function are to stay in memory.
+    /// Held while the versions to be kept in memory are determined.
     pub(crate) versioning: Mutex<()>,
     pub(crate) background: BackgroundPreparation,
-    /// What the host offers, once somebody has asked.
+    /// The host's capabilities, once determined.
     pub(crate) abilities: OnceCell<Vec<Capability>>,
-    /// Every call, and every write.
+    /// Tasks of calls and writes.
     pub(crate) calls: TaskTracker,
-    /// Every other task of the controller.
+    /// All other tasks of the controller.
     pub(crate) tasks: TaskTracker,
     pub(crate) runtime: Handle,
-    /// Cancelled when no further call is admitted.
+    /// Cancelled when no further calls are admitted.
     pub(crate) stopping: CancellationToken,
-    /// The same for calls, each of which asks: a token has a lock, which they would meet at.
+    /// The same as a flag for calls: each one checks it, and would contend for the token's lock.
     pub(crate) closed: AtomicBool,
     /// Cancelled when no call runs any more.
     pub(crate) stopped: CancellationToken,
 }
 
 impl Controller {
-    /// Must be called within a Tokio runtime, and [`Self::start`] before the first request.
+    /// Must be called within a Tokio runtime; [`Self::start`] has to be called before the first request.
     pub fn new(
         config: ControllerConfig,
         mut stores: Stores,
@@ -143,8 +144,8 @@ impl Controller {
         })
     }
 
-    /// Brings guest and its key into being (or removes the key), takes up the keys of secrets, takes over the asynchronous calls that an earlier life
-    /// left, begins maintenance and firing.
+    /// Creates the guest namespace and its key (or removes the key), loads the keys of secrets, takes over
+    /// the asynchronous calls left by earlier runs of the server, and starts maintenance and feeds.
     pub async fn start(self: &Arc<Self>) -> Result<(), ControllerError> {
         self.bring_guest().await?;
         self.look_at_limits().await?;
@@ -160,12 +161,13 @@ impl Controller {
         Ok(())
     }
 
-    /// Admits no further call, waits for those that run (at most `within`), stops instances and writes all records.
+    /// Refuses further calls, waits for running ones (at most `within`), stops instances and writes all
+    /// records.
     pub async fn shutdown(&self, within: Duration) {
         self.closed.store(true, Ordering::Release);
         self.stopping.cancel();
         self.scheduler.drain(within).await;
-        // The scheduler has answered all of them: what is left is to write their records.
+        // The scheduler has ended all calls; only their records are left to write.
         for (tasks, what) in [(&self.calls, "calls"), (&self.tasks, "tasks")] {
             tasks.close();
             if timeout(LAST_WORDS, tasks.wait()).await.is_err() {
@@ -178,7 +180,7 @@ impl Controller {
         }
     }
 
-    /// Work that goes on to its end when its caller goes away, and that a shutdown waits for.
+    /// Runs work to its end even if its caller goes away; shutdown waits for it.
     pub(crate) fn detached<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -186,18 +188,18 @@ impl Controller {
         Detached::new(work, &self.calls, &self.runtime)
     }
 
-    /// What it was made with.
+    /// Its configuration.
     pub fn config(&self) -> &ControllerConfig {
         &self.config
     }
 
-    /// Checks a key, `uuid:secret`, with or without the activation that it was given to.
+    /// Authenticates a key, `uuid:secret`, with or without the activation it was given to.
     pub async fn authenticate(&self, key: &str) -> Result<Caller, ControllerError> {
         let (key, _) = ApiKey::without_activation(key);
         self.credentials.check(key, &*self.stores.catalog, &self.config.limits, &self.accounts).await
     }
 
-    /// Whether a key is one of this server's, also where it opens nothing because its namespace is blocked.
+    /// Whether a key is one of this server's, even if it opens nothing because its namespace is blocked.
     pub async fn is_key(&self, key: &str) -> Result<bool, ControllerError> {
         let (key, _) = ApiKey::without_activation(key);
         crate::credentials::is_there(key, &*self.stores.catalog).await

@@ -1,4 +1,4 @@
-//! Who is calling: keys are checked against the catalog and remembered for a short while.
+//! Authentication: keys are checked against the catalog and cached for a short time.
 
 use std::{
     ops::Deref,
@@ -20,7 +20,7 @@ use crate::{
     remembered::Remembered,
 };
 
-/// Somebody whose key was checked. Cheap to clone; derefs to the [`Identity`].
+/// An authenticated caller. Cheap to clone; derefs to the [`Identity`].
 #[derive(Clone, Debug)]
 pub struct Caller(Arc<Session>);
 
@@ -38,7 +38,7 @@ impl Caller {
         Self(Arc::new(Session { identity, limits, account }))
     }
 
-    /// What holds for the caller's namespace.
+    /// The limits of the caller's namespace.
     pub fn limits(&self) -> &EffectiveLimits {
         &self.0.limits
     }
@@ -66,7 +66,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Remembers callers for this long.
+    /// Caches callers for this time.
     pub(crate) fn new(ttl: Duration) -> Self {
         let mut salt = [0; 32];
         salt[..16].copy_from_slice(Uuid::new_v4().as_bytes());
@@ -74,7 +74,7 @@ impl Credentials {
         Self { salt, callers: Remembered::new(ttl), owners: Remembered::new(ttl), epoch: AtomicU64::new(0) }
     }
 
-    /// Checks a key, `uuid:secret`.
+    /// Authenticates a key, `uuid:secret`.
     pub(crate) async fn check(
         &self,
         key: &str,
@@ -93,12 +93,12 @@ impl Credentials {
             if self.is_still(began) {
                 return Ok(caller);
             }
-            // Somebody wrote a key or a namespace meanwhile: this caller may be of before.
+            // A key or namespace was written meanwhile: this caller may be outdated.
             self.callers.forget(&name);
         }
     }
 
-    /// A namespace as a caller of its own, without a key; `None` when there is none or it is blocked.
+    /// A namespace as its own caller, without a key; `None` when it is gone or blocked.
     pub(crate) async fn owner(
         &self,
         namespace: &NamespaceName,
@@ -123,7 +123,7 @@ impl Credentials {
         }
     }
 
-    /// A subject of a namespace without a key; `None` when there is no such namespace or it is blocked.
+    /// A subject of a namespace without a key; `None` when the namespace is gone or blocked.
     pub(crate) async fn subject(
         &self,
         namespace: &NamespaceName,
@@ -141,7 +141,7 @@ impl Credentials {
         }
     }
 
-    /// Whether nothing was invalidated since; an account that was taken meanwhile may be of a namespace that was deleted.
+    /// Whether nothing was invalidated since; otherwise the account may be that of a deleted namespace.
     fn is_still(&self, began: u64) -> bool {
         self.epoch.load(Ordering::Acquire) == began
     }
@@ -169,7 +169,7 @@ async fn keyless(
     }))
 }
 
-/// Whether there is such a key, also of a namespace that is blocked.
+/// Whether a key exists, even one of a blocked namespace.
 pub(crate) async fn is_there(key: &str, catalog: &dyn Catalog) -> Result<bool, ControllerError> {
     match record_of(key, catalog).await {
         Ok(_) => Ok(true),
@@ -201,24 +201,24 @@ async fn identify(key: &str, catalog: &dyn Catalog) -> Result<Identity, Controll
     })
 }
 
-/// What the store keeps of a secret.
+/// The hash of a secret, as stored.
 pub(crate) fn hash_secret(secret: &str) -> SecretHash {
     SecretHash(Sha256::digest(secret).into())
 }
 
-/// Compares without stopping at the first difference, so that the time taken says nothing about it.
+/// Compares in constant time.
 fn same(left: &SecretHash, right: &SecretHash) -> bool {
     left.0.iter().zip(&right.0).fold(0, |different, (l, r)| different | (l ^ r)) == 0
 }
 
-/// A new secret: 64 letters and digits from the system's generator.
+/// A new secret: 64 letters and digits from the system's random number generator.
 pub(crate) fn new_secret() -> Result<String, ControllerError> {
     const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut secret = String::with_capacity(ApiKey::SECRET_LENGTH);
     let mut bytes = [0; 128];
     loop {
         random(&mut bytes)?;
-        // Bytes of 248 and more are left out: they would make some characters likelier than others.
+        // Bytes from 248 are rejected: they would make some characters likelier than others.
         for byte in bytes.iter().filter(|byte| **byte < 248) {
             secret.push(char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()]));
             if secret.len() == ApiKey::SECRET_LENGTH {

@@ -1,4 +1,4 @@
-//! Dead letters: calls that failed for good, for their namespace to look at, to run again and to remove.
+//! Dead letters: calls that failed for good, for their namespace to inspect, redrive and remove.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,27 +10,27 @@ use crate::{Caller, Controller, ControllerError, asynchronous::policy, functions
 /// Letters removed in one transaction.
 const BATCH: usize = 500;
 
-/// The most letters redriven by one request.
+/// Maximum number of letters redriven by one request.
 const MOST: usize = 1000;
 
-/// How often old letters are looked for, at most and at least.
+/// Shortest and longest interval between searches for expired letters.
 const LOOK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
 
-/// A letter that is a call again.
+/// A redriven letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redriven {
-    /// The activation that it was.
+    /// The letter's activation.
     pub letter: ActivationId,
-    /// The activation that it is now.
+    /// The new call's activation.
     pub activation: ActivationId,
 }
 
-/// What came of redriving several.
+/// The outcome of redriving several letters.
 #[derive(Debug, Default)]
 pub struct RedrivenAll {
-    /// Those that are calls again.
+    /// Letters that became calls.
     pub redriven: Vec<Redriven>,
-    /// What stopped it before all of them were.
+    /// The error that ended it early.
     pub stopped: Option<ControllerError>,
 }
 
@@ -47,7 +47,7 @@ impl Controller {
         Ok(self.stores.dead_letters.list(namespace, query, page).await?)
     }
 
-    /// How many there are, and what they take.
+    /// Their number and size.
     pub async fn dead_letter_usage(
         &self,
         caller: &Caller,
@@ -68,8 +68,9 @@ impl Controller {
         self.stores.dead_letters.get(namespace, letter).await?.ok_or(ControllerError::NotFound)
     }
 
-    /// Accepts a letter's call again, with the policy that its function has now. It counts as a call of its namespace. Who is answered can rely on it; a letter
-    /// is redriven once, whoever asks.
+    /// Accepts a letter's call again, under its function's present retry policy. It counts as a call of its
+    /// namespace. Once this returns, the call is durable; a letter is redriven at most once, even by
+    /// concurrent requests.
     pub async fn redrive(
         self: &Arc<Self>,
         caller: &Caller,
@@ -85,7 +86,7 @@ impl Controller {
         self.detached(redriving).await
     }
 
-    /// The same for up to `limit` letters that `query` names, the oldest first. It stops at what refuses one of them.
+    /// Redrives up to `limit` letters selected by `query`, oldest first, up to the first that is refused.
     pub async fn redrive_some(
         self: &Arc<Self>,
         caller: &Caller,
@@ -106,7 +107,7 @@ impl Controller {
                 let (transaction, api_key) = (transaction.clone(), api_key.clone());
                 match controller.redrive_one(&caller, &letter, transaction, api_key).await {
                     Ok(redriven) => all.redriven.push(redriven),
-                    // Somebody else was quicker.
+                    // Redriven or removed by somebody else meanwhile.
                     Err(ControllerError::NotFound) => {}
                     Err(error) => {
                         all.stopped = Some(error);
@@ -127,7 +128,7 @@ impl Controller {
         api_key: Option<Arc<str>>,
     ) -> Result<Redriven, ControllerError> {
         let call = &letter.call;
-        // A letter whose function is gone stays one.
+        // A letter whose function is gone stays a letter.
         let resolved =
             self.resolve(caller, &call.path, Right::Activate).await.map_err(|error| match error {
                 ControllerError::NotFound => ControllerError::NoSuch(call.path.to_string()),
@@ -142,7 +143,7 @@ impl Controller {
             transaction,
             at: self.stores.clock.now(),
         };
-        // Whoever leases it, which may be at once, finds its key.
+        // Kept first: the call may be leased at once, and needs its key.
         self.accepted.keys.keep(activation, &call.namespace, api_key);
         let redriven = self.stores.dead_letters.redrive(&call.namespace, call.activation, redrive).await;
         if !matches!(redriven, Ok(true)) {
@@ -154,7 +155,7 @@ impl Controller {
         Ok(Redriven { letter: call.activation, activation })
     }
 
-    /// Removes a letter; [`ControllerError::NotFound`] when there is no such one.
+    /// Removes a letter; [`ControllerError::NotFound`] when there is none.
     pub async fn remove_dead_letter(
         &self,
         caller: &Caller,
@@ -168,7 +169,7 @@ impl Controller {
         }
     }
 
-    /// Removes all letters of a namespace, or those of one function; gives how many.
+    /// Removes all letters of a namespace, or those of one function; returns how many.
     pub async fn remove_dead_letters(
         &self,
         caller: &Caller,
@@ -186,7 +187,7 @@ impl Controller {
         }
     }
 
-    /// Removes letters as they grow too old.
+    /// Removes letters as they expire.
     pub(crate) async fn expire_dead_letters(self: Arc<Self>) {
         let max_age = self.config.dead_letters.max_age;
         if max_age.is_zero() {

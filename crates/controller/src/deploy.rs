@@ -1,4 +1,4 @@
-//! Deploys.
+//! Deploys: checks, prepares and writes a function, and makes it visible to calls.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,8 +13,8 @@ use crate::{
     deploying::Deploying, functions::own, kinds, merge, strategy, versions::next_version, wasm,
 };
 
-/// What is prepared of a function that is not written yet. Dropped, because the deploy is refused or its client went away, that is forgotten:
-/// no later deploy and no deletion would find it.
+/// The preparation of a function that is not written yet. It is forgotten on drop, when the deploy is refused
+/// or its client goes away: no later deploy or deletion would find it.
 struct Unwritten<'a> {
     invoker: &'a Invoker,
     function: Option<Arc<Function>>,
@@ -35,7 +35,7 @@ impl Drop for Unwritten<'_> {
 }
 
 impl Controller {
-    /// Creates or overwrites a function. `progress` is told what a long preparation is doing.
+    /// Creates or overwrites a function. `progress` reports on a long preparation.
     pub async fn put_function(
         self: &Arc<Self>,
         caller: &Caller,
@@ -69,7 +69,7 @@ impl Controller {
 
         if let Some(content) = &new_code {
             function.code.digest = digest_of(content.clone()).await?;
-            // What is refused takes nothing of the disk.
+            // Before anything is stored: a refused deploy must not take disk space.
             self.admits(&function)?;
             function.code.digest = self.stores.blobs.put(content.clone()).await?;
         }
@@ -85,19 +85,19 @@ impl Controller {
         };
         let release = Release { function, deploying, replaced, ready, live_follows: false };
         match self.release(caller, release, progress).await {
-            // It was not there when this deploy began, which would have replaced it.
+            // Not there when this deploy began, or this would be an overwrite.
             Err(ControllerError::Exists) if overwrite => Err(ControllerError::Race),
             released => released,
         }
     }
 
-    /// Whether the disk has room for it, as far as that can be said before it is prepared.
+    /// Whether the disk has room for it, as far as that is known before it is prepared.
     fn admits(&self, function: &Function) -> Result<(), ControllerError> {
         let admitted = self.invoker.admits(function);
         Ok(admitted.inspect_err(|error| self.look_for_leftovers(error))?)
     }
 
-    /// Makes a function ready, writes it and lets calls meet it.
+    /// Prepares a function, writes it and makes it visible to calls.
     pub(crate) async fn release(
         self: &Arc<Self>,
         caller: &Caller,
@@ -142,8 +142,8 @@ impl Controller {
         Ok(deployed)
     }
 
-    /// Writes the function, and makes calls meet it. Goes on when the deploy's client goes away: a write that is committed and not
-    /// seen by calls would leave them with the old function.
+    /// Writes the function and makes it visible to calls. Runs to its end even if the client goes away:
+    /// otherwise a committed write could leave calls with the old function.
     async fn commit(
         self: &Arc<Self>,
         caller: &Caller,
@@ -173,7 +173,7 @@ impl Controller {
         self.detached(writing).await
     }
 
-    /// The function that a deploy asks for, with everything checked that can be checked without its code being looked at.
+    /// The requested function, with every check that does not need its code's contents.
     pub(crate) fn draft(
         &self,
         caller: &Caller,
@@ -192,7 +192,7 @@ impl Controller {
                 let kind = self.usable_kind(caller, code, &kinds)?;
                 let format = code.format.unwrap_or_else(|| merge::recognise(&code.content, &kind));
                 let size = flint_model::ByteSize::bytes(code.content.len() as u64);
-                // The blob store says the digest.
+                // Placeholder: the blob store computes the digest.
                 (kind, Code { digest: Digest::from_bytes([0; 32]), size, format }, code.main.clone())
             }
             (None, Some(old)) => (old.kind.clone(), old.code.clone(), old.main.clone()),
@@ -212,7 +212,7 @@ impl Controller {
             return Err(ControllerError::NotOnThisHost { what: format!("the strategy {strategy}"), missing });
         }
         let snapshot = merge::snapshot(old, put.snapshot, &kind)?;
-        // How large they may be is said where they are read.
+        // Their size is checked where they are read.
         merge::check_json("snapshot options", &snapshot, flint_model::ByteSize::bytes(u64::MAX))?;
         let wasm = merge::wasm(old, put.wasm, &kind)?;
         let annotations = merge::annotations(
@@ -229,7 +229,7 @@ impl Controller {
         let function = Function {
             path,
             version,
-            // The store chooses it.
+            // Assigned by the store.
             revision: old.map_or(1, |old| old.revision + 1),
             kind,
             code,
@@ -253,7 +253,7 @@ impl Controller {
         Ok(Draft { function, new_code: put.code.map(|code| code.content) })
     }
 
-    /// The runtime that is meant, if this host has it and the namespace may use it.
+    /// The requested runtime, if this host has it and the namespace may use it.
     fn usable_kind(
         &self,
         caller: &Caller,
@@ -270,30 +270,30 @@ impl Controller {
     }
 }
 
-/// A function that is about to be, with its code if that is new.
+/// A checked function that is not written yet, with its code if that is new.
 pub(crate) struct Draft {
     pub(crate) function: Function,
     pub(crate) new_code: Option<Bytes>,
 }
 
-/// A function that is to be released.
+/// A function to be released.
 pub(crate) struct Release {
     pub(crate) function: Arc<Function>,
     pub(crate) deploying: Deploying,
-    /// The revision of what is there.
+    /// The revision that it replaces.
     pub(crate) replaced: Option<u64>,
     pub(crate) ready: Ready,
-    /// The alias `live` is to name it alone.
+    /// Whether the alias `live` is to name it alone.
     pub(crate) live_follows: bool,
 }
 
-/// How a function becomes ready to start.
+/// When a function is prepared.
 pub(crate) enum Ready {
-    /// Prepared with this code before it is written.
+    /// Prepare it with this code before it is written.
     Prepare(Bytes),
-    /// What was prepared before does.
+    /// An earlier preparation is still valid.
     Already(Arc<Prepared>),
-    /// Once its deploy is answered.
+    /// In the background, after the deploy is answered.
     Background,
 }
 
@@ -312,7 +312,7 @@ impl From<PrepareError> for ControllerError {
     }
 }
 
-/// The address of code that is not stored yet. Large code takes a while to hash.
+/// The digest of code that is not stored yet; computed off the async threads, since large code takes a while.
 async fn digest_of(content: Bytes) -> Result<Digest, ControllerError> {
     let hashing = tokio::task::spawn_blocking(move || Digest::from_bytes(*blake3::hash(&content).as_bytes()));
     hashing.await.map_err(|error| ControllerError::Internal(format!("hashing code failed: {error}")))
@@ -328,7 +328,7 @@ pub(crate) fn may_use(caller: &Caller, kind: &Kind, kinds: &[RuntimeKind]) -> Re
     }
 }
 
-/// Whether what was prepared of one function is what would be prepared of the other: they differ in nothing but what is told of them.
+/// Whether two functions share a preparation: they differ in metadata only.
 fn is_prepared_alike(old: &Function, new: &Function) -> bool {
     let told = Function {
         version: new.version,
@@ -343,7 +343,7 @@ fn is_prepared_alike(old: &Function, new: &Function) -> bool {
     told == *new
 }
 
-/// A function takes a sequence's place: what is known about it stays, unless the deploy says all of it.
+/// Replaces a sequence by a function: the sequence's metadata stays unless the deploy sets it.
 fn become_of_sequence(put: &mut PutFunction, sequence: Sequence) -> Result<(), ControllerError> {
     if !put.forget_annotations {
         let mut annotations = sequence.annotations;

@@ -1,33 +1,36 @@
-//! Functions between their code's being stored and the entity that refers to it.
+//! Deploys in progress: their code is stored, but no entity refers to it yet, and it must not be collected as
+//! garbage.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flint_model::Function;
 use tokio::sync::{RwLock, RwLockWriteGuard};
 
-/// Which functions are being deployed.
+/// The deploys in progress.
 #[derive(Default)]
 pub(crate) struct Deploys {
-    /// Held for reading while a deploy is noted, for writing while what nothing refers to is removed.
+    /// Read lock while a deploy is registered, write lock while unreferenced code is removed.
     doors: RwLock<()>,
     going_on: Mutex<Vec<Arc<Function>>>,
 }
 
-/// While it lives, what its function is made of stays.
+/// A guard that keeps its function's code and preparation from being removed.
 pub(crate) struct Deploying {
     deploys: Arc<Deploys>,
     function: Arc<Function>,
 }
 
 impl Deploys {
-    /// Notes a function whose code was just stored, or is still referred to. Waits for a removal, not for other deploys.
+    /// Registers a function whose code was just stored or is still referred to. Waits for a removal, not for
+    /// other deploys.
     pub(crate) async fn begin(self: &Arc<Self>, function: &Arc<Function>) -> Deploying {
         let _doors = self.doors.read().await;
         self.list(|list| list.push(Arc::clone(function)));
         Deploying { deploys: Arc::clone(self), function: Arc::clone(function) }
     }
 
-    /// What is being deployed. Nothing else is until the guard is dropped: what it may need was not looked at.
+    /// The deploys in progress. No other can register until the guard is dropped, since its code would not be
+    /// among those kept.
     pub(crate) async fn shut(&self) -> (RwLockWriteGuard<'_, ()>, Vec<Arc<Function>>) {
         let doors = self.doors.write().await;
         (doors, self.list(|list| list.clone()))

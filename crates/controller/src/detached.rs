@@ -1,4 +1,4 @@
-//! Work that goes on when its caller goes away.
+//! Work that runs to its end even if its caller goes away.
 
 use std::{
     future::Future,
@@ -9,8 +9,8 @@ use std::{
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-/// Runs within its caller for as long as the caller is there, which costs no task and no thread hop; a caller that drops it
-/// early makes a task of the rest. Either way the tracker waits for it.
+/// Runs within its caller, which costs no task and no thread hop. If the caller drops it early, the rest is
+/// spawned as a task. The tracker waits for it either way.
 pub(crate) struct Detached<'a, T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     runtime: &'a Handle,

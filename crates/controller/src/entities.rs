@@ -1,4 +1,4 @@
-//! What writes of packages, triggers and rules have in common.
+//! Code shared by writes of packages, triggers and rules.
 
 use flint_model::{Annotations, Entity, Parameters};
 use flint_store::{Expected, StoreError};
@@ -6,7 +6,8 @@ use flint_store::{Expected, StoreError};
 use crate::{Caller, Controller, ControllerError, merge};
 
 impl Controller {
-    /// Writes an entity of the caller's; that something came into being meanwhile where nothing was is told as what it is.
+    /// Writes an entity of the caller's. A concurrent creation is reported as such, not as a conflict of
+    /// revisions.
     pub(crate) async fn write_entity(
         &self,
         caller: &Caller,
@@ -20,7 +21,7 @@ impl Controller {
         })
     }
 
-    /// Whether parameters and annotations are within what they may take.
+    /// Whether parameters and annotations are within their size limits.
     pub(crate) fn check_sizes(
         caller: &Caller,
         parameters: Option<&Parameters>,

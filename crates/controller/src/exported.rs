@@ -1,4 +1,4 @@
-//! Actions that are open to the web: anybody may call them by their address, on their owner's account.
+//! Web actions: anybody may call them by their address, on their owner's account.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::{
     resolve::{Callee, Resolved, Right},
 };
 
-/// An action that is open to the web.
+/// A web action, resolved for one call.
 pub struct Exported {
-    /// Whoever it belongs to, as the caller on whose account it runs.
+    /// Its owner, as the caller on whose account it runs.
     pub owner: Caller,
-    /// The call that is going to be made of it: where a name stands for several versions, that decides.
+    /// The call it is resolved for: among weighted versions, this id selects one.
     pub(crate) id: ActivationId,
     pub(crate) resolved: Arc<Resolved>,
 }
@@ -27,12 +27,12 @@ impl Exported {
         }
     }
 
-    /// Whether an annotation is `true`, and not only something that counts as that.
+    /// Whether an annotation is literally `true`, not merely truthy.
     pub fn is(&self, annotation: &str) -> bool {
         self.annotations().get(annotation).and_then(|value| value.as_bool()).unwrap_or(false)
     }
 
-    /// Whether it speaks HTTP itself: it takes the request as it is and gives the answer.
+    /// Whether it speaks raw HTTP: it takes the request and gives the response.
     pub fn speaks_http(&self) -> bool {
         match &self.resolved.callee {
             Callee::Function(callable) => {
@@ -47,8 +47,8 @@ impl Exported {
 }
 
 impl Controller {
-    /// The action at `path` if it is open to the web (annotation `web-export`). `None` whatever it lacks for that, so that the
-    /// answer does not tell.
+    /// The web action at `path` (annotation `web-export`). `None` for whatever reason there is none, so that
+    /// the answer does not disclose what exists.
     pub async fn exported(&self, path: &FunctionPath) -> Result<Option<Exported>, ControllerError> {
         let Some(owner) = self.owner(&path.namespace).await? else { return Ok(None) };
         let resolved = match self.resolve(&owner, path, Right::Activate).await {
@@ -57,7 +57,7 @@ impl Controller {
             Err(error) => return Err(error),
         };
         if resolved.named.is_some() {
-            // By its name alone: who asks acts for its owner here, and is not to choose among what that has left behind.
+            // Bare names only: the request acts for the owner, and must not choose among kept versions.
             return Ok(None);
         }
         let id = ActivationId::generate();
@@ -66,7 +66,7 @@ impl Controller {
     }
 }
 
-/// Whether an error is about what is at a path, rather than about the server.
+/// Whether an error is about the entity at a path, rather than about the server.
 fn tells_of_what_is_there(error: &ControllerError) -> bool {
     matches!(
         error.kind(),

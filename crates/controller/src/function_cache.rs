@@ -1,7 +1,8 @@
-//! Functions in memory, so that a call does not read the catalog.
+//! A cache of functions, so that a call does not read the catalog.
 //!
-//! The catalog is the truth. A write removes the entry after it is committed and before it is acknowledged, and a load that
-//! began before the write does not bring the old entry back: a call that comes after an acknowledged write meets the new function.
+//! The catalog is the truth. A write removes the entry after it is committed and before it is acknowledged,
+//! and a load that began before the write cannot insert the old entry: a call that comes after an
+//! acknowledged write meets the new function.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -13,19 +14,19 @@ use flint_model::FunctionPath;
 
 const SHARDS: usize = 16;
 
-/// Entries of one shard; a shard that is full is emptied, which costs its functions one catalog read each.
+/// Entries per shard. A full shard is emptied, which costs one catalog read per function.
 const PER_SHARD: usize = 1024;
 
-/// About how many bytes those may take together. One that takes more by itself is not kept.
+/// Approximate bytes per shard. A larger entry is not cached.
 const BYTES_PER_SHARD: usize = 16 << 20;
 
-/// What is kept in memory, with what it takes of it.
+/// Approximate memory use of a cache entry.
 pub(crate) trait Weigh {
-    /// About how many bytes.
+    /// In bytes.
     fn weight(&self) -> usize;
 }
 
-/// Something by path, loaded when it is missing.
+/// A cache by path, sharded.
 pub(crate) struct FunctionCache<T> {
     shards: [RwLock<Shard<T>>; SHARDS],
     hasher: RandomState,
@@ -39,7 +40,7 @@ struct Shard<T> {
     epoch: u64,
 }
 
-/// The moment at which a load began.
+/// The epoch at which a load began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadBegan(u64);
 
@@ -55,20 +56,20 @@ impl<T: Weigh> FunctionCache<T> {
         &self.shards[self.hasher.hash_one(path) as usize % SHARDS]
     }
 
-    /// The entry, or the moment to give to [`Self::insert`] when it is loaded.
+    /// The entry, or the epoch to pass to [`Self::insert`] once it is loaded.
     pub(crate) fn get(&self, path: &FunctionPath) -> Result<Arc<T>, LoadBegan> {
         let shard = self.shard(path).read().unwrap_or_else(PoisonError::into_inner);
         shard.entries.get(path).cloned().ok_or(LoadBegan(shard.epoch))
     }
 
-    /// Keeps what was loaded, unless something was removed since the load began.
+    /// Inserts a loaded entry, unless something was removed since the load began.
     pub(crate) fn insert(&self, path: FunctionPath, entry: Arc<T>, began: LoadBegan) {
         let weight = entry.weight();
         let mut shard = self.shard(&path).write().unwrap_or_else(PoisonError::into_inner);
         if shard.epoch != began.0 || weight > BYTES_PER_SHARD {
             return;
         }
-        // Two loads may have run at the same time.
+        // Two loads may have run concurrently.
         shard.remove(&path);
         if shard.entries.len() >= PER_SHARD || shard.weight + weight > BYTES_PER_SHARD {
             shard.entries.clear();
@@ -78,7 +79,7 @@ impl<T: Weigh> FunctionCache<T> {
         shard.entries.insert(path, entry);
     }
 
-    /// Forgets every entry that was made from something that was written.
+    /// Removes every entry made from something that was written.
     pub(crate) fn remove_where(&self, outdated: impl Fn(&FunctionPath, &T) -> bool) {
         for shard in &self.shards {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
@@ -93,7 +94,7 @@ impl<T: Weigh> FunctionCache<T> {
         }
     }
 
-    /// Forgets an entry that was written.
+    /// Removes an entry that was written.
     pub(crate) fn remove(&self, path: &FunctionPath) {
         let mut shard = self.shard(path).write().unwrap_or_else(PoisonError::into_inner);
         shard.epoch += 1;

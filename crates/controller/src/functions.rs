@@ -1,4 +1,4 @@
-//! Functions: reading, listing.
+//! Functions: reading and listing.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Controller {
         Ok(Arc::clone(&self.callable(caller, path, Right::Read).await?.function))
     }
 
-    /// A function, ready to be called.
+    /// A function with everything its calls need.
     pub(crate) async fn callable(
         &self,
         caller: &Caller,
@@ -36,8 +36,8 @@ impl Controller {
         }
     }
 
-    /// The function as this host can run it: what was chosen for it when it was deployed, perhaps on another host, is chosen anew
-    /// where this one lacks that. What its user asked for stays.
+    /// The function as this host can run it. Choices made at deploy, perhaps on another host, are made again
+    /// where this host lacks them; explicit requests of the user stay.
     pub(crate) async fn fit(&self, mut function: Function) -> Function {
         if function.asked.start.is_some() {
             return function;
@@ -54,7 +54,7 @@ impl Controller {
         function
     }
 
-    /// A function's code, as it was stored.
+    /// A function's code, as stored.
     pub async fn code(&self, function: &Function) -> Result<Bytes, ControllerError> {
         if let Some(code) = system::code_of(function) {
             return Ok(Bytes::from_static(code.as_bytes()));
@@ -67,7 +67,7 @@ impl Controller {
     }
 
     /// The functions of a namespace without their parameters, latest first; with `package`, only those in it.
-    /// [`ControllerError::ListTooLarge`] when they are more than `most` of JSON.
+    /// [`ControllerError::ListTooLarge`] when they exceed `most` as JSON.
     pub async fn functions(
         &self,
         caller: &Caller,
@@ -80,7 +80,7 @@ impl Controller {
         Ok(self.stores.catalog.functions(&list.0, list.1.as_ref(), page, most).await?)
     }
 
-    /// How many those are.
+    /// The number of functions in such a list.
     pub async fn count_functions(
         &self,
         caller: &Caller,
@@ -91,7 +91,7 @@ impl Controller {
         Ok(self.stores.catalog.count_functions(&list.0, list.1.as_ref()).await?)
     }
 
-    /// Where the actions are that somebody wants to see listed: a binding's are in its provider.
+    /// Where the actions to be listed are: for a binding, in its provider.
     pub(crate) async fn readable_list(
         &self,
         caller: &Caller,
@@ -108,7 +108,8 @@ impl Controller {
     }
 }
 
-/// Everything is allowed in one's own namespace and nothing elsewhere; `what` names what was asked for.
+/// Allows everything in the caller's own namespace and nothing elsewhere; `what` names the request in the
+/// error.
 pub(crate) fn own(
     caller: &Caller,
     namespace: &NamespaceName,

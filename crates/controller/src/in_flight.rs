@@ -1,4 +1,4 @@
-//! The place of a call among its namespace's calls in flight.
+//! Places in flight: each running call occupies one of its namespace's concurrency limit.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -6,11 +6,11 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::account::Account;
 
-/// One of a namespace's places, counted by its [`Account`]. Dropping it frees it.
+/// One place in flight, counted by its [`Account`]. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Place {
     account: Arc<Account>,
-    /// Its call failed before.
+    /// The place is that of a retry.
     again: bool,
 }
 
@@ -20,26 +20,27 @@ impl Drop for Place {
     }
 }
 
-/// An admitted call. Dropping it ends its place, or gives it back to the call that has lent it.
+/// An admitted call. Dropping it frees its place, or returns a borrowed one to the lending call.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     place: Arc<Place>,
-    /// The place is that of the call that waits for this one; no other has it meanwhile.
+    /// Set if the place is borrowed from the call that waits for this one; only one call at a time borrows
+    /// it.
     turn: Option<OwnedSemaphorePermit>,
 }
 
 impl InFlight {
-    /// Takes charge of a place that the account has counted.
+    /// Takes ownership of a place that the account has counted.
     pub(super) fn counted(account: Arc<Account>, again: bool) -> Self {
         Self { place: Arc::new(Place { account, again }), turn: None }
     }
 
-    /// Runs on the place of another call until this one is over.
+    /// Borrows the place of another call.
     pub(crate) fn lent(place: Arc<Place>, turn: OwnedSemaphorePermit) -> Self {
         Self { place, turn: Some(turn) }
     }
 
-    /// The place, for calls that this one waits for. It is free when none of them is left either.
+    /// Shares the place with calls that this one waits for. It is freed once none of them is left.
     pub(crate) fn share(&self) -> Arc<Place> {
         Arc::clone(&self.place)
     }
@@ -48,11 +49,11 @@ impl InFlight {
         &self.place.account
     }
 
-    /// The call waits in the durable queue now. One that no attempt was made at stays counted, and is adopted when it comes back; one that
-    /// failed before is admitted again then.
+    /// Leaves the call to the durable queue. A call without attempts stays counted, and is adopted when it is
+    /// leased again; a retry is admitted again then.
     pub(crate) fn leave_to_queue(self) {
         if self.turn.is_some() || !self.place.again {
-            // The account must still be released, so that only the decrement is made up for.
+            // Balances the decrement on drop; everything else is to be released.
             self.account().in_flight.fetch_add(1, Ordering::AcqRel);
         }
     }

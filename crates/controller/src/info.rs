@@ -1,4 +1,4 @@
-//! What the server says about itself.
+//! What the server reports about itself: limits, runtimes, capabilities, metrics, readiness.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     strategy::{forks_by_default, missing},
 };
 
-/// What holds for one namespace.
+/// The effective limits of a namespace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffectiveLimits {
     /// Calls per wall-clock minute.
@@ -33,7 +33,7 @@ pub struct EffectiveLimits {
 }
 
 impl EffectiveLimits {
-    /// The namespace's own limits where it has them, the server's elsewhere.
+    /// The namespace's own limits where set, the server's otherwise.
     pub(crate) fn of(namespace: &Namespace, config: &LimitsConfig) -> Self {
         let own = &namespace.limits;
         let concurrent = own.concurrent_invocations.unwrap_or(config.concurrent_invocations);
@@ -49,7 +49,7 @@ impl EffectiveLimits {
     }
 }
 
-/// What runs now.
+/// The state of pool and queues.
 #[derive(Clone, Debug)]
 pub struct HostState {
     /// The pool.
@@ -64,12 +64,12 @@ impl Controller {
         self.invoker.kinds()
     }
 
-    /// The runtime that a text means: its full name, its family, or the beginning of its version.
+    /// The runtime that a text names: its full name, its family, or a prefix of its version.
     pub fn resolve_kind(&self, text: &str) -> Result<RuntimeKind, ControllerError> {
         kinds::resolve(text, &self.invoker.kinds()).cloned()
     }
 
-    /// What the host offers and what it lacks: looked at once, which takes some milliseconds.
+    /// What the host offers and lacks; probed once, which takes some milliseconds.
     pub async fn capabilities(&self) -> &[Capability] {
         let look = || async {
             let invoker = Arc::clone(&self.invoker);
@@ -84,7 +84,7 @@ impl Controller {
         }
     }
 
-    /// Why a function that would be forked by default is not, when it was not its user who said so.
+    /// Why a function that would start by fork by default does not, unless its user chose so.
     pub async fn why_not_forked(&self, function: &Function) -> Option<String> {
         let Function { strategy, contract, kind, .. } = function;
         if !forks_by_default(kind, *contract)
@@ -101,7 +101,7 @@ impl Controller {
         Some(format!("start fork would be the default for {kind}; {why}"))
     }
 
-    /// What is missing here for running this function so; `None` = nothing.
+    /// What this host lacks to run the function with this strategy; `None` = nothing.
     pub async fn lacks(&self, strategy: &Strategy, function: &Function) -> Option<String> {
         self.lacking(self.capabilities().await, strategy, function.contract, &function.kind)
     }
@@ -123,22 +123,22 @@ impl Controller {
         }
     }
 
-    /// The function as it was made ready; `None` when that was not done yet in this life of the server.
+    /// The function's preparation, if it was prepared since the server started.
     pub fn prepared(&self, function: &Function) -> Option<Arc<Prepared>> {
         self.invoker.prepared_already(function)
     }
 
-    /// What holds for a namespace.
+    /// The effective limits of a namespace.
     pub fn effective_limits(&self, namespace: &Namespace) -> EffectiveLimits {
         EffectiveLimits::of(namespace, &self.config.limits)
     }
 
-    /// What runs now.
+    /// The state of pool and queues.
     pub fn host_state(&self) -> HostState {
         HostState { pool: self.invoker.stats(), queues: self.scheduler.stats() }
     }
 
-    /// Calls admitted and not over.
+    /// Calls in flight of all namespaces.
     pub fn calls_in_flight(&self) -> u64 {
         self.accounts.in_flight()
     }
@@ -156,7 +156,7 @@ impl Controller {
         let letters = self.stores.dead_letters.usage(None).await.unwrap_or_default();
         self.metrics.render(&Samples {
             in_flight: self.accounts.in_flight(),
-            // A store that does not answer is seen elsewhere; the other metrics must still come.
+            // A store that does not answer is reported elsewhere; the other metrics must still be rendered.
             queue_depth: self.stores.queue.depth(None).await.map_or(0, count),
             retries_waiting: self
                 .stores
@@ -190,7 +190,7 @@ impl Controller {
         })
     }
 
-    /// Whether calls are admitted and the stores answer; the text says what is wrong.
+    /// Whether calls are admitted and the stores answer; the error says what is wrong.
     pub async fn ready(&self) -> Result<(), String> {
         if self.stopping.is_cancelled() {
             return Err("the server is shutting down".to_owned());

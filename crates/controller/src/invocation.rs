@@ -1,4 +1,4 @@
-//! A call as a front asks for it, and its answer.
+//! The interface to fronts for calls: what is asked for, and the answer.
 
 use std::{
     sync::Arc,
@@ -16,7 +16,7 @@ pub struct Invocation {
     pub path: FunctionPath,
     /// The request's body. Without a `head` it is a JSON object, the arguments; empty = `{}`.
     pub body: Body,
-    /// The HTTP request, for functions that want to see it. With it, the body is handed on as it is.
+    /// The HTTP request, for functions that read it. With it, the body is passed on as it is.
     pub head: Option<Box<CallHead>>,
     /// Whether the caller waits.
     pub mode: Mode,
@@ -33,7 +33,7 @@ pub struct Invocation {
 /// Whether the caller waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// For the answer, but no longer than this; then the call goes on by itself.
+    /// At most this long for the answer; then the call goes on without its caller.
     Blocking {
         /// At most the configured `max_blocking_wait`.
         wait: Duration,
@@ -42,23 +42,25 @@ pub enum Mode {
     NonBlocking,
 }
 
-/// What the caller can take.
+/// Forms of answer that the caller can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepts {
     /// A JSON result. An HTTP answer that is JSON is one; any other is the developer's error.
     Json,
     /// Any HTTP answer, streams included.
     Http,
-    /// No answer, but the call's record, whether or not it is kept. An HTTP answer is read to its end for that.
+    /// The call's record instead of an answer, whether or not it is kept. An HTTP answer is read to its end
+    /// for it.
     Record,
 }
 
-/// What comes of a call.
+/// The answer to a call.
 #[derive(Debug)]
 pub enum Answer {
-    /// It was accepted, or goes on longer than the caller waits.
+    /// It was accepted, or takes longer than the caller waits.
     Accepted(ActivationId),
-    /// It is over; `response` has its JSON result or its error. `logs` is empty here, unless it is the record that was asked for.
+    /// It is over; `response` has its JSON result or its error. `logs` is empty unless the record was asked
+    /// for.
     Finished(Box<Activation>),
     /// The function answered with HTTP of its own.
     Http(HttpAnswer),

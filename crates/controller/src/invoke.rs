@@ -1,13 +1,12 @@
-//! Calls: admission, and the way of a blocking one.
+//! Invocation: admits a call, and runs a blocking one to its answer.
 
 use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
-use flint_executor::{Body, BodyError, CallHead, until};
+use flint_executor::{Body, BodyError, CallHead, media_type, until};
 use flint_model::{ActivationId, Contract};
 use flint_store::QueuedCall;
 use flint_telemetry::ThrottledBy;
-use http::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
 use crate::{
@@ -23,7 +22,7 @@ use crate::{
 };
 
 impl Controller {
-    /// Calls a function. Once admitted, the call goes on to its end also when this future is dropped.
+    /// Calls a function. Once admitted, the call runs to its end even if this future is dropped.
     pub async fn invoke(
         self: &Arc<Self>,
         caller: &Caller,
@@ -44,7 +43,7 @@ impl Controller {
         self.detached(found_and_called).await
     }
 
-    /// Calls an action that is open to the web: the very version that was found to be so.
+    /// Calls a web action: exactly the version that was found to be one.
     pub async fn invoke_exported(
         self: &Arc<Self>,
         exported: &Exported,
@@ -75,7 +74,7 @@ impl Controller {
         };
         let Invocation { path: _, body, head, mode, accepts, transaction, arrived, api_key } = invocation;
         let (body, as_it_came) = Self::arguments(caller, &callable, body, head.as_deref()).await?;
-        // A body may take long to come.
+        // The body may have taken long to arrive.
         place.account().check_open()?;
         let api_key = api_key.filter(|_| callable.wants_key);
         let call = Admitted {
@@ -107,7 +106,7 @@ impl Controller {
                 let mut serving = self.detached(serving);
                 match until(Instant::now() + wait, &mut serving).await {
                     Ok(answer) => answer,
-                    // Boxed, so that the future of a call that is quick does not have room for it.
+                    // Boxed to keep the future of quick calls small.
                     Err(_) => Box::pin(self.answer_late(caller, asked, &outlived, serving)).await,
                 }
             }
@@ -134,7 +133,7 @@ impl Controller {
         }
     }
 
-    /// Whether one more call of this caller may run: decided before anything else is done for it.
+    /// Admits one more call of this caller; checked before any work is done for it.
     pub(crate) fn admit(&self, caller: &Caller) -> Result<InFlight, ControllerError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(ControllerError::ShuttingDown);
@@ -142,13 +141,13 @@ impl Controller {
         Self::count_in(caller).map_err(|error| self.throttled(caller, error))
     }
 
-    /// A place among the calls of its namespace; who is refused is not counted.
+    /// Takes a place in flight for the caller; a refusal is not counted in the metrics.
     pub(crate) fn count_in(caller: &Caller) -> Result<InFlight, ControllerError> {
         let limits = caller.limits();
         caller.account().admit(limits.invocations_per_minute, limits.concurrent_invocations)
     }
 
-    /// Counts a call that is refused for its namespace's limits.
+    /// Counts a call that is refused by its namespace's limits.
     pub(crate) fn throttled(&self, caller: &Caller, error: ControllerError) -> ControllerError {
         let by = match error {
             ControllerError::Rate { .. } => ThrottledBy::Rate,
@@ -159,8 +158,9 @@ impl Controller {
         error
     }
 
-    /// The body that the function gets, and the JSON that came. A JSON object is merged over the function's defaults, however it comes where it is
-    /// the function's arguments; anything else that came as HTTP is handed on as it is.
+    /// The body for the function, and the JSON that was sent. A JSON object is merged over the function's
+    /// defaults, even when sent as HTTP if it is the function's arguments; any other HTTP body is passed on
+    /// as it is.
     async fn arguments(
         caller: &Caller,
         callable: &Callable,
@@ -175,9 +175,9 @@ impl Controller {
             return Ok((body, Bytes::new()));
         }
         let whole = match callable.function.contract {
-            // Whatever comes is their arguments.
+            // These contracts take any body as their arguments.
             Contract::OpenWhisk | Contract::ActionLoop | Contract::Skeleton => true,
-            // The shims read JSON whole.
+            // The shims read JSON bodies whole.
             Contract::Handler => is_json(head),
             _ => false,
         };
@@ -196,7 +196,7 @@ impl Controller {
         Ok((body, Bytes::new()))
     }
 
-    /// A blocking call from its admission to its answer.
+    /// Runs a blocking call from its admission to its answer.
     async fn serve(
         self: Arc<Self>,
         mut call: Admitted,
@@ -268,7 +268,7 @@ impl Controller {
 }
 
 impl Controller {
-    /// The end of a call whose caller has been answered with 202.
+    /// Ends a call whose caller was answered with 202.
     async fn serve_late(&self, late: Late, call: Admitted, attempted: Attempted, place: InFlight) {
         match attempted {
             Attempted::Refused(refusal) => self.refuse_late(late, &call, &refusal.to_string(), place).await,
@@ -283,13 +283,13 @@ impl Controller {
     }
 }
 
-/// Of a namespace that was deleted meanwhile nothing is kept: one of its name that was created since would find the record of a call that began after that
-/// among its own.
+/// Whether the call's namespace still exists. Nothing is kept for a deleted one: a namespace of its name
+/// created since would find the record of a call that began after its creation among its own.
 fn is_kept_for(place: &InFlight) -> bool {
     place.account().check_open().is_ok()
 }
 
-/// A body that is to be JSON, whole.
+/// Reads a body that has to be JSON.
 pub(crate) async fn json_body(caller: &Caller, body: Body) -> Result<Bytes, ControllerError> {
     let size = if let Body::Full(body) = &body { body.len() as u64 } else { 0 };
     let allowed = caller.limits().bounds.max_payload.as_u64();
@@ -302,12 +302,9 @@ pub(crate) async fn json_body(caller: &Caller, body: Body) -> Result<Bytes, Cont
     })
 }
 
-/// Whether a request says that its body is JSON, or says nothing.
+/// Whether a request declares its body as JSON, or declares nothing.
 fn is_json(head: &CallHead) -> bool {
-    head.headers.get(CONTENT_TYPE).is_none_or(|value| {
-        let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-        essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
-    })
+    media_type(&head.headers).is_none_or(|media| media.eq_ignore_ascii_case(b"application/json"))
 }
 
 pub(crate) fn is_json_object(head: &CallHead, body: &Bytes) -> bool {

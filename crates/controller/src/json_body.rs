@@ -1,13 +1,13 @@
-//! Looking into JSON bodies without turning them into values.
+//! Inspects JSON bodies without parsing them into values.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Whether a body can have a member named `error`: cheap, and never wrongly `false`.
+/// Whether a body can have a member named `error`: cheap, and without false negatives.
 pub(crate) fn may_have_error(body: &[u8]) -> bool {
-    // With an escape, the key may be spelt in another way.
+    // An escape may spell the key differently.
     memchr::memmem::find(body, b"\"error\"").is_some() || memchr::memchr(b'\\', body).is_some()
 }
 

@@ -1,12 +1,13 @@
-//! From a runtime as users write it to one that Flint has.
+//! Resolves a runtime as users write it to one that Flint has.
 
 use flint_executor::RuntimeKind;
 use flint_model::Kind;
 
 use crate::ControllerError;
 
-/// Finds the runtime that `asked` means: its full name, its family (`nodejs`, `nodejs:default`) or the beginning of its
-/// version (`python:3`). Among several, the family's default is preferred, then one that this host has.
+/// Finds the runtime that `asked` names: its full name, its family (`nodejs`, `nodejs:default`) or a prefix
+/// of its version (`python:3`). Among several, the family's default is preferred, then one that this host
+/// has.
 pub(crate) fn resolve<'a>(asked: &str, kinds: &'a [RuntimeKind]) -> Result<&'a RuntimeKind, ControllerError> {
     let name = asked.trim().to_ascii_lowercase();
     if let Some(exact) = kinds.iter().find(|runtime| runtime.kind.as_str() == name) {
@@ -27,7 +28,8 @@ pub(crate) fn resolve<'a>(asked: &str, kinds: &'a [RuntimeKind]) -> Result<&'a R
         .ok_or_else(|| ControllerError::UnknownKind { asked: asked.trim().to_owned(), valid: names(kinds) })
 }
 
-/// Whether `allowed`, as an operator writes it, means this runtime: its full name, its family, its family's default, or the beginning of its version.
+/// Whether `allowed`, as an operator writes it, covers this runtime: its full name, its family, its family's
+/// default, or a prefix of its version.
 pub(crate) fn allows(allowed: &str, kind: &Kind, kinds: &[RuntimeKind]) -> bool {
     let name = allowed.trim().to_ascii_lowercase();
     match name.split_once(':') {
@@ -40,12 +42,12 @@ pub(crate) fn allows(allowed: &str, kind: &Kind, kinds: &[RuntimeKind]) -> bool 
     }
 }
 
-/// Whether a runtime's version is one of those that `version` is the beginning of.
+/// Whether `version` is a prefix of a runtime's version.
 fn begins(kind: &Kind, version: &str) -> bool {
     kind.version().and_then(|own| own.strip_prefix(version)).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Every runtime once, in order of name.
+/// All names, without duplicates, in order.
 fn names(kinds: &[RuntimeKind]) -> Vec<String> {
     let mut names: Vec<_> = kinds.iter().map(|runtime| runtime.kind.to_string()).collect();
     names.sort();

@@ -1,8 +1,9 @@
-//! How much of what is stored one list may read.
+//! Size limits of lists.
 
 use flint_model::ByteSize;
 
-/// JSON of a list that is read and sent without further ado.
+/// JSON size up to which a list is read without reserving memory.
 pub const SMALL_LIST: ByteSize = ByteSize::mib(1);
-/// JSON of any list. Its entities are several times that in memory, so whoever reads more than a small one has room for it first.
+/// Maximum JSON size of a list. In memory its entities take several times that, so a larger one than
+/// [`SMALL_LIST`] needs a reservation first.
 pub const LARGEST_LIST: ByteSize = ByteSize::mib(8);

@@ -1,4 +1,4 @@
-//! Removing what nothing refers to any more.
+//! Garbage collection: removes code and prepared artefacts that nothing refers to any more.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,27 +7,28 @@ use tokio::{sync::Notify, time::sleep};
 
 use crate::{Controller, ControllerError};
 
-/// Code younger than this is kept although nothing refers to it.
+/// Unreferenced code younger than this is kept.
 const GRACE: Duration = Duration::from_secs(300);
-/// At most so often leftovers are removed because somebody has to do without what they take.
+/// Minimum interval between collections that are requested because leftovers take room.
 const AT_MOST_EVERY: Duration = Duration::from_secs(30);
 
 impl Controller {
-    /// Removes code and prepared artefacts of functions that are gone. What is being deployed stays, and a deploy that begins waits.
+    /// Removes code and artefacts of deleted functions. Deploys in progress are spared, and a deploy that
+    /// begins waits.
     pub async fn collect(&self) -> Result<(), ControllerError> {
         self.invoker.measure().await;
         let (_doors, going_on) = self.deploys.shut().await;
         let versions = &self.stores.versions;
-        // After those that are not written yet: one that was since is met here.
+        // Read after the deploys in progress, so that one which is written in between is found here.
         let mut functions = self.stores.catalog.all_functions().await?;
         let mut code = versions.kept_code().await?;
         code.extend(going_on.iter().map(|function| function.code.digest));
         code.extend(functions.iter().map(|function| function.code.digest));
-        // Of versions that nothing names, what was prepared can be made again.
+        // Of other versions only the code is kept; their artefacts can be prepared again.
         functions.extend(versions.named().await?);
         let functions: Vec<_> = functions.into_iter().map(Arc::new).chain(going_on).collect();
         let removed = self.stores.blobs.collect(&code, GRACE).await;
-        // Whatever became of the code: by this it is known what each namespace takes.
+        // Even if collecting code failed: this determines each namespace's disk use.
         self.invoker.collect(&functions).await;
         if let removed @ 1.. = removed? {
             tracing::info!(removed, "removed code that no version of a function refers to");
@@ -35,7 +36,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Begins at once: executors learn by it which functions earlier lives of the server have left.
+    /// The first collection runs at once: it tells executors which artefacts of earlier runs are still
+    /// needed.
     pub(crate) async fn collect_periodically(self: Arc<Self>) {
         loop {
             if let Err(error) = self.collect().await {
@@ -49,8 +51,8 @@ impl Controller {
         }
     }
 
-    /// A deploy was refused because its namespace has as much unpacked code as it may, or the disk is nearly full: some of that may be of functions that are
-    /// deleted by now.
+    /// Requests a collection after a deploy was refused because its namespace's quota or the disk is full:
+    /// deleted functions may still take some of that.
     pub(crate) fn look_for_leftovers(&self, refused: &PrepareError) {
         if matches!(refused, PrepareError::OverQuota(_) | PrepareError::NoRoom(_)) {
             self.leftovers.notify_one();
@@ -58,7 +60,7 @@ impl Controller {
     }
 }
 
-/// Resolves when it is time again, or earlier where somebody has to do without leftovers.
+/// Resolves when the next collection is due, or earlier on request.
 async fn next_collection(every: Duration, leftovers: &Notify) {
     let at_least = every.min(AT_MOST_EVERY);
     sleep(at_least).await;
@@ -80,7 +82,7 @@ mod tests {
         let began = Instant::now();
         next_collection(hour, &leftovers).await;
         assert!(began.elapsed() >= hour);
-        // Also when that was while others were removed, and once for all who wait.
+        // A request during a collection counts, and several count once.
         leftovers.notify_one();
         leftovers.notify_one();
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! What a deploy makes of the function that was there: pure rules, no store.
+//! Merges a deploy with the existing function: pure rules, no store.
 
 use std::num::NonZeroU32;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{ControllerError, LimitsWish};
 
-/// The old limits with what was asked for in their place.
+/// The old limits overridden by the requested ones.
 pub(crate) fn limits(old: &FunctionLimits, wish: &LimitsWish) -> Result<FunctionLimits, ControllerError> {
     let at_least_one = |what: &str, count: u32| {
         NonZeroU32::new(count)
@@ -33,7 +33,7 @@ pub(crate) fn limits(old: &FunctionLimits, wish: &LimitsWish) -> Result<Function
     })
 }
 
-/// How the function is snapshotted: what is said, or else what was said before of the same runtime.
+/// The snapshot options: the request's, or the old ones if the runtime is the same.
 pub(crate) fn snapshot(
     old: Option<&Function>,
     wish: Option<SnapshotOptions>,
@@ -50,7 +50,7 @@ pub(crate) fn snapshot(
     }
 }
 
-/// What the function is granted as WebAssembly: what is said, or else what was said before of the same runtime.
+/// The WebAssembly grants: the request's, or the old ones if the runtime is the same.
 pub(crate) fn wasm(
     old: Option<&Function>,
     wish: Option<WasmOptions>,
@@ -62,8 +62,8 @@ pub(crate) fn wasm(
     Ok(options)
 }
 
-/// The old annotations without `remove`, with those of the request over them, and what Flint itself says: the kind, and for a
-/// new function that it does not get its caller's key unless it asks for it.
+/// The old annotations without `remove`, overridden by the request's, plus Flint's own: the kind, and for a
+/// new function that it does not receive its caller's key unless it asks for it.
 pub(crate) fn annotations(
     old: Option<&Annotations>,
     remove: &[String],
@@ -80,7 +80,7 @@ pub(crate) fn annotations(
     merged
 }
 
-/// What some code is, from its first bytes and its runtime.
+/// Recognises the format of code from its first bytes and its runtime.
 pub(crate) fn recognise(content: &[u8], kind: &Kind) -> CodeFormat {
     let begins = |magic: &[u8]| content.starts_with(magic);
     match kind.family() {
@@ -95,10 +95,10 @@ pub(crate) fn recognise(content: &[u8], kind: &Kind) -> CodeFormat {
     }
 }
 
-/// How deep lists and objects lie in what users give at most: what is stored, of which they are a part, has to be readable.
+/// Maximum nesting depth of JSON given by users: the stored document that contains it must be parseable.
 const DEEPEST: usize = 100;
 
-/// Whether what a user gives is within what it may take, as JSON.
+/// Checks the size and depth of JSON given by a user.
 pub(crate) fn check_json(
     what: &'static str,
     value: &impl Serialize,
@@ -114,7 +114,7 @@ pub(crate) fn check_json(
     }
 }
 
-/// How deep lists and objects lie in a JSON text.
+/// The nesting depth of a JSON text.
 fn depth(json: &[u8]) -> usize {
     let (mut deepest, mut now, mut quoted, mut escaped) = (0, 0usize, false, false);
     for byte in json {
@@ -131,7 +131,7 @@ fn depth(json: &[u8]) -> usize {
     deepest
 }
 
-/// Whether what annotations say to Flint is understood.
+/// Whether annotations with a meaning to Flint are valid.
 pub(crate) fn check_annotations(annotations: &Annotations) -> Result<(), ControllerError> {
     let retry = annotations.get(RetryOptions::ANNOTATION).map(RetryOptions::of_annotation).transpose();
     retry.map_err(|error| ControllerError::Invalid(error.to_string()))?;
@@ -147,7 +147,7 @@ pub(crate) fn check_size(what: &'static str, size: u64, allowed: ByteSize) -> Re
     }
 }
 
-/// Limits beyond those that the OpenWhisk API has.
+/// Checks limits that the OpenWhisk API does not have.
 pub(crate) fn check_own_limits(
     limits: &FunctionLimits,
     namespace_concurrency: u32,

@@ -1,4 +1,4 @@
-//! Namespaces and their keys.
+//! Namespaces and their keys: creating, changing, deleting.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::{
     system,
 };
 
-/// The well-known key of OpenWhisk's guest. It is public, so it works on loopback only.
+/// The well-known key of OpenWhisk's guest. It is public, and therefore valid on loopback only.
 pub const GUEST_KEY: &str = "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:\
                              123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP";
 const GUEST: &str = "guest";
-/// The namespace of whoever asks, in paths.
+/// Stands for the caller's namespace in paths.
 const CALLERS_OWN: &str = "_";
 
 impl Controller {
-    /// Makes guest and its key work where they may, and the key not work where it may not.
+    /// Creates the guest namespace and its key where allowed, and removes the key otherwise.
     pub(crate) async fn bring_guest(&self) -> Result<(), ControllerError> {
         let catalog = &self.stores.catalog;
         let key =
@@ -43,7 +43,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Whether any key exists beside the well-known guest key.
+    /// Whether any key exists besides the guest key.
     pub async fn has_own_keys(&self) -> Result<bool, ControllerError> {
         let guest = ApiKey::parse(GUEST_KEY).map(|key| key.id);
         for namespace in self.stores.catalog.namespaces().await? {
@@ -55,7 +55,7 @@ impl Controller {
         Ok(false)
     }
 
-    /// Creates a namespace with a first key. The key is shown this once and never again.
+    /// Creates a namespace with a first key, which is shown only once.
     pub async fn create_namespace(
         self: &Arc<Self>,
         name: NamespaceName,
@@ -64,7 +64,7 @@ impl Controller {
         self.create_namespace_for(name, limits, None).await
     }
 
-    /// The same; the subject, who calls with the key, is the namespace unless said.
+    /// The same with a subject, who calls with the key; by default the namespace itself.
     pub async fn create_namespace_for(
         self: &Arc<Self>,
         name: NamespaceName,
@@ -80,7 +80,7 @@ impl Controller {
             return Err(ControllerError::Conflicting(text));
         }
         self.check_limits(&limits)?;
-        // Before anything is written: a namespace whose key nobody was shown is of no use.
+        // Checked before anything is written: a namespace whose key nobody was shown would be useless.
         if let Some(subject) = &subject {
             EntityName::parse(subject)?;
         }
@@ -110,11 +110,11 @@ impl Controller {
         Ok(self.stores.catalog.namespaces().await?)
     }
 
-    /// Deletes a namespace with its keys and everything that it holds.
+    /// Deletes a namespace with its keys and contents.
     pub async fn delete_namespace(self: &Arc<Self>, name: &NamespaceName) -> Result<(), ControllerError> {
         let (controller, name) = (Arc::clone(self), name.clone());
         let deleting = async move {
-            // What is being written for it is there, and goes; what comes later meets a closed account.
+            // Writes in progress finish first and are deleted too; later ones meet a closed account.
             let _changing = controller.namespaces.lock().await;
             let _structure = controller.structure.write().await;
             let catalog = &controller.stores.catalog;
@@ -122,7 +122,7 @@ impl Controller {
             if !catalog.delete_namespace(&name).await? {
                 return Err(ControllerError::NoSuch(name.to_string()));
             }
-            // In this order: who is being authenticated meanwhile has the old account, or is looked at again.
+            // In this order: a concurrent authentication has the old account, or is checked again.
             controller.credentials.forget_all();
             controller.accounts.close(&name);
             controller.accepted.forget(&name);
@@ -142,8 +142,8 @@ impl Controller {
         self.detached(deleting).await
     }
 
-    /// Keeps a namespace from being deleted while something is written for it; refused when it was deleted, even if there is one of its
-    /// name again.
+    /// Keeps a namespace from being deleted while something is written for it; refused when it was deleted,
+    /// even if one of its name exists again.
     pub(crate) async fn hold_namespace(
         &self,
         account: &Account,
@@ -163,7 +163,7 @@ impl Controller {
         self.change_namespace(name, |namespace| namespace.limits = limits).await
     }
 
-    /// Whether a namespace can live with these limits; what its calls may bring from now on is noted, so that there is room for it.
+    /// Validates a namespace's limits, and records the largest arguments of its calls, for which room is kept.
     fn check_limits(&self, limits: &NamespaceLimits) -> Result<(), ControllerError> {
         let server = &self.config.limits.bounds;
         limits.check(server).map_err(|contrary| ControllerError::Invalid(contrary.to_string()))?;
@@ -171,7 +171,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Notes what calls of any namespace may bring, and whose instances stay longer.
+    /// Applies all namespaces' limits on arguments and on instances kept warm.
     pub(crate) async fn look_at_limits(&self) -> Result<(), ControllerError> {
         let server = &self.config.limits.bounds;
         self.accepted.may_bring(server.max_payload);
@@ -182,7 +182,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Blocks a namespace's keys, or lets them work again.
+    /// Blocks a namespace's keys, or unblocks them.
     pub async fn set_blocked(
         self: &Arc<Self>,
         name: &NamespaceName,
@@ -204,7 +204,7 @@ impl Controller {
             controller.stores.catalog.put_namespace(&namespace).await?;
             controller.invoker.keep_warm(&namespace.name, namespace.limits.keep_warm());
             controller.credentials.forget_all();
-            // Calls that failed before are admitted without anybody who calls now, and whose call would say it.
+            // Retries are admitted without a caller whose request would carry the limit.
             let limits = controller.effective_limits(&namespace);
             controller.accounts.of(&name).allow(limits.concurrent_invocations);
             Ok(namespace)
@@ -212,7 +212,7 @@ impl Controller {
         self.detached(changing).await
     }
 
-    /// Makes a key. It is shown this once and never again. The subject, who calls with it, is the namespace unless said.
+    /// Creates a key, which is shown only once. Its subject is the namespace unless given.
     pub async fn create_key(
         &self,
         namespace: &NamespaceName,

@@ -1,11 +1,12 @@
 //! Nested calls: calls that functions make through the API and wait for.
 //!
-//! A function that waits for another one occupies a place among its namespace's calls in flight, and the memory of its instance. Enough such
-//! functions would leave no place and no memory for the calls that they wait for: a deadlock. So an activation that waits *lends* its place:
-//! when none is free, a call that it makes runs on its place, one such call after the other. The calls that run and do not wait themselves
-//! never exceed the namespace's limit. For memory see `flint_invoker::NESTED_LEVELS`.
+//! A function that waits for another one occupies a place in flight and the memory of its instance. Enough
+//! such functions would leave neither for the calls that they wait for: a deadlock. A waiting activation
+//! therefore *lends* its place: when none is free, a call that it makes runs on this place, one call at a
+//! time. So the calls that run without waiting never exceed the namespace's limit. For memory see
+//! `flint_invoker::NESTED_LEVELS`.
 //!
-//! The calling activation is known by its key: `__OW_API_KEY` contains the activation's id.
+//! The calling activation is recognised by its key: `__OW_API_KEY` contains the activation's id.
 
 use std::{
     collections::HashMap,
@@ -22,25 +23,25 @@ use crate::{
     in_flight::{InFlight, Place},
 };
 
-/// How deep calls may be nested on one place, so that endless recursion ends.
+/// Maximum nesting depth on one place, which ends endless recursion.
 const DEEPEST: u32 = 16;
 
-/// Activations that run now and may call back, by id.
+/// Running activations that may call back, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Callers(Mutex<HashMap<ActivationId, Arc<Lender>>>);
 
-/// An activation that runs.
+/// A running activation.
 #[derive(Debug)]
 struct Lender {
     namespace: NamespaceName,
-    /// How many calls wait for it, each for the next: the depth of its nesting.
+    /// Nesting depth: the length of the chain of callers that wait for it.
     nested: u32,
     place: Arc<Place>,
-    /// The one call that has its place. Closed when the activation is over.
+    /// Permit for the one call that borrows its place. Closed when the activation is over.
     turn: Arc<Semaphore>,
 }
 
-/// While it lives, an activation may make nested calls.
+/// A guard: while it lives, its activation may make nested calls.
 pub(crate) struct CallsBack {
     callers: Arc<Callers>,
     id: ActivationId,
@@ -59,7 +60,7 @@ impl Callers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The activation that a key was given to, if it runs in that namespace.
+    /// The running activation of that namespace to which a key was given.
     fn who_has(&self, key: &str, namespace: &NamespaceName) -> Option<Arc<Lender>> {
         let id = ApiKey::without_activation(key).1?;
         self.map().get(&id).filter(|lender| lender.namespace == *namespace).cloned()
@@ -67,7 +68,7 @@ impl Callers {
 }
 
 impl Lender {
-    /// Its place, when that is free, for a call that it waits for.
+    /// Lends its place to a call that it waits for, once the place is free.
     async fn lend(&self, wait: Duration) -> Option<InFlight> {
         let turn = timeout(wait, Arc::clone(&self.turn).acquire_owned()).await.ok()?.ok()?;
         Some(InFlight::lent(Arc::clone(&self.place), turn))
@@ -75,8 +76,8 @@ impl Lender {
 }
 
 impl Controller {
-    /// Admits a call, or says why not: on a place of its own, or on that of the activation that makes it and waits. Also returns the depth of its
-    /// nesting. If it had to wait for a place, `mode` has what is left of the time that its caller waits.
+    /// Admits a call on a place of its own, or on that of the activation that makes it and waits. Returns its
+    /// nesting depth too. The time spent waiting for a place is taken off `mode`.
     pub(crate) async fn admit_from(
         &self,
         caller: &Caller,
@@ -89,7 +90,7 @@ impl Controller {
         };
         let Some(lender) = lender else { return Ok((self.admit(caller)?, 0)) };
         let nested = lender.nested + 1;
-        // Admitted while the server drains, too: the activation that waits for it could not end otherwise.
+        // Admitted even while the server drains: the activation that waits for it could not end otherwise.
         let refused = match Self::count_in(caller) {
             Ok(place) => return Ok((place, nested)),
             Err(refused) => refused,
@@ -107,7 +108,7 @@ impl Controller {
         Err(self.throttled(caller, refused))
     }
 
-    /// Makes it known that a call runs which may call back, for as long as what is given back is there.
+    /// Registers a running call that may call back, until the guard is dropped.
     pub(crate) fn calls_back(&self, call: &Admitted) -> Option<CallsBack> {
         let lender = Lender {
             namespace: call.namespace.clone(),

@@ -1,10 +1,10 @@
-//! What the end of a call means: its status and its result, in the words of the OpenWhisk API.
+//! The outcome of a call: its status and result, in the terms of the OpenWhisk API.
 
 use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use flint_executor::{BodyError, Fault, Reply, ReplyHead};
+use flint_executor::{BodyError, Fault, Reply, ReplyHead, media_type};
 use flint_model::{ByteSize, LogLine, LogStream, Response, Status, show_duration};
 use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
 use serde_json::{json, value::RawValue};
@@ -15,14 +15,14 @@ use crate::json_body::{error_member, is_document, may_have_error};
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) response: Response,
-    /// The answer as HTTP, when it is that and the caller can take it.
+    /// The answer as HTTP, if it is one and the caller can take it.
     pub(crate) http: Option<(StatusCode, HeaderMap, Bytes)>,
     pub(crate) timed_out: bool,
-    /// Something for the developer to read at the end of the log.
+    /// Lines for the developer, appended to the log.
     pub(crate) notes: Vec<String>,
 }
 
-/// When a fault happened; the texts differ.
+/// The phase in which a fault happened, which decides the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// While the code was loaded.
@@ -84,7 +84,8 @@ impl Verdict {
         Self::error(Status::ApplicationError, why)
     }
 
-    /// Of an answer. `wants_http`: the caller can take an HTTP answer as it is; otherwise it has to be JSON.
+    /// The outcome of an answer. With `wants_http` the caller can take any HTTP answer; otherwise it has to
+    /// be JSON.
     pub(crate) fn of_reply(reply: Reply, wants_http: bool) -> Self {
         match reply.head {
             ReplyHead::Json => Self::of_json(&reply.body),
@@ -100,7 +101,8 @@ impl Verdict {
         }
     }
 
-    /// Of a JSON object or array. An object with `error` is the function's own error, and nothing but that member counts.
+    /// The outcome of a JSON object or array. An object with `error` is the function's own error, and only
+    /// that member counts.
     fn of_json(body: &Bytes) -> Self {
         if may_have_error(body)
             && let Some(error) = error_member(body)
@@ -113,7 +115,7 @@ impl Verdict {
         }
     }
 
-    /// Of an HTTP answer that goes to the caller as it is. Its record has it only when it is JSON.
+    /// The outcome of an HTTP answer that is passed to the caller. The record contains it only if it is JSON.
     fn of_http(status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
         let mut verdict = Self::of_http_head(status, &headers);
         verdict.response.size = ByteSize::bytes(body.len() as u64);
@@ -125,7 +127,7 @@ impl Verdict {
         verdict
     }
 
-    /// Of an HTTP answer whose body is not here: a stream.
+    /// The outcome of a streamed HTTP answer.
     pub(crate) fn of_http_head(status: StatusCode, headers: &HeaderMap) -> Self {
         let failed = status.is_client_error() || status.is_server_error();
         let mut verdict = Self::new(if failed { Status::ApplicationError } else { Status::Success }, None);
@@ -135,8 +137,8 @@ impl Verdict {
         verdict
     }
 
-    /// With its answer in the record, for whoever reads that later: an HTTP answer that is not JSON as `{statusCode, headers, body}`, the body in base64
-    /// where it is not text, if it is within the limit of a result.
+    /// Puts an HTTP answer that is not JSON into the record, for later readers, as `{statusCode, headers,
+    /// body}`, the body in base64 where it is not text, if it is within the limit of a result.
     pub(crate) fn collectable(mut self, most: ByteSize) -> Self {
         let Some((status, headers, body)) = self.http.take().filter(|_| self.response.result.is_none())
         else {
@@ -161,7 +163,7 @@ impl Verdict {
         Self::error(Status::DeveloperError, &text)
     }
 
-    /// Of a fault.
+    /// The outcome of a fault.
     pub(crate) fn of_fault(fault: &Fault, phase: Phase, time_limit: Duration) -> Self {
         let init = phase == Phase::Initialisation;
         match fault {
@@ -183,7 +185,7 @@ impl Verdict {
                 let what = if init { "not initialize and" } else { "not produce a valid response and" };
                 let text = format!("The action did {what} exited unexpectedly.");
                 let mut verdict = Self::lost(Status::DeveloperError, &text);
-                // Before the words of the API, which are the last ones.
+                // The API's own text comes last.
                 verdict.notes.splice(..0, end.map(|end| format!("The function's process {end}.")));
                 verdict
             }
@@ -205,7 +207,7 @@ impl Verdict {
         }
     }
 
-    /// Of a request that did not come whole.
+    /// The outcome of a request whose body did not arrive completely.
     fn of_request(error: &BodyError) -> Self {
         let (status, text) = match error {
             BodyError::TooLarge(allowed) => (
@@ -222,7 +224,7 @@ impl Verdict {
         Self::unfit(status, &text)
     }
 
-    /// Of a request that the function cannot be given, with the status that says so.
+    /// The outcome of a request that the function cannot be given, with a matching status.
     fn unfit(status: StatusCode, text: &str) -> Self {
         let mut verdict = Self::error(Status::ApplicationError, text);
         let body = verdict.response.result.as_ref().map(|result| result.get().to_owned());
@@ -237,7 +239,7 @@ impl Verdict {
         self
     }
 
-    /// The lines of the log that say what the developer needs to know beside the result.
+    /// The lines to append to the log.
     pub(crate) fn note_lines(&self, now_us: fn() -> u64) -> impl Iterator<Item = LogLine> {
         let line =
             move |text: &String| LogLine { time_us: now_us(), stream: LogStream::Stderr, text: text.clone() };
@@ -259,10 +261,8 @@ fn raw(value: &serde_json::Value) -> Option<Box<RawValue>> {
 
 /// Whether headers say that the body is JSON.
 fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes) else { return false };
-    let essence =
-        value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
-    essence == b"application/json" || essence.ends_with(b"+json")
+    let Some(media) = media_type(headers).map(<[u8]>::to_ascii_lowercase) else { return false };
+    media == b"application/json" || media.ends_with(b"+json")
 }
 
 #[cfg(test)]
@@ -301,7 +301,7 @@ mod tests {
             (r#"{"error":null}"#, 1, r#"{"error":null}"#),
             (r#"{"error":1,"error":2}"#, 1, r#"{"error":2}"#),
             (r#"{"a":"\ud800","error":2}"#, 1, r#"{"error":2}"#),
-            // Half a surrogate pair goes to the caller as it came.
+            // A lone surrogate is passed to the caller as it came.
             (r#"{"a":"\ud800"}"#, 0, r#"{"a":"\ud800"}"#),
             (r#"{"error":"no \ud83d"}"#, 1, r#"{"error":"no \ud83d"}"#),
         ] {

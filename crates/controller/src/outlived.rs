@@ -1,7 +1,9 @@
-//! Blocking calls that take longer than their caller waits: they are answered with 202 and go on, and their result can be read later.
+//! Blocking calls that outlive their caller's wait: they are answered with 202 and go on, and their result
+//! can be read later.
 //!
-//! From that answer on, such a call is an accepted call whose only attempt has begun. Its record is never shed, and is kept in a namespace that keeps
-//! no others, too. When the server dies before the call has ended, the next one finds it in the queue and records that it failed.
+//! From that answer on, such a call is an accepted call whose only attempt has begun. Its record is never
+//! shed, and is kept even in a namespace that keeps no others. If the server dies before the call has ended,
+//! the next run finds it in the queue and records its failure.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,38 +22,38 @@ use crate::{
     record::{Draft, of_attempt, of_nothing},
 };
 
-/// Whether a call's caller has gone with a 202; known to the call and to whoever answers its caller.
+/// Whether a call's caller was answered with 202; shared by the call and the task that answers the caller.
 #[derive(Clone, Default)]
 pub(crate) struct Outlived(Arc<Mutex<Option<oneshot::Receiver<()>>>>);
 
-/// The call goes on without its caller.
+/// Proof that the call's caller was answered with 202.
 pub(crate) struct Late(oneshot::Receiver<()>);
 
 impl Outlived {
-    /// The caller has been patient for long enough. The call ends not before what is given back is used or dropped.
+    /// Marks the call as outlived. The call does not end before the returned sender is used or dropped.
     fn begin(&self) -> oneshot::Sender<()> {
         let (marked, waiting) = oneshot::channel();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(waiting);
         marked
     }
 
-    /// Asked when the call has ended: `Some` when its caller is not there any more.
+    /// Asked when the call has ended: `Some` if its caller is gone.
     pub(crate) fn is_late(&self) -> Option<Late> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().map(Late)
     }
 }
 
-/// What a call was asked with, for when it is accepted late.
+/// The request, for accepting the call late.
 pub(crate) struct Asked {
     pub(crate) id: flint_model::ActivationId,
     pub(crate) callable: Arc<Callable>,
     pub(crate) transaction: Arc<str>,
-    /// Its arguments; `None` when it came as HTTP, which is not kept.
+    /// Its arguments; `None` if it came as HTTP, which is not stored.
     pub(crate) arguments: Option<Bytes>,
 }
 
 impl Controller {
-    /// Answers a caller that has waited long enough. The call goes on.
+    /// Answers a caller whose wait is over. The call goes on.
     pub(crate) async fn answer_late(
         self: &Arc<Self>,
         caller: &Caller,
@@ -65,14 +67,14 @@ impl Controller {
         tokio::select! {
             biased;
             () = &mut accepting => {}
-            // Not before `marked` is told or dropped, unless it ended a moment ago.
+            // Only if it had ended already; otherwise it waits for `marked`.
             answer = &mut serving => return answer,
         }
         let _ = marked.send(());
         Ok(Answer::Accepted(id))
     }
 
-    /// Makes it known to the next life that the call is under way.
+    /// Makes the call durable, so that the next run of the server learns of it.
     async fn accept_late(&self, caller: &Caller, asked: Asked) {
         let Some(arguments) = asked.arguments else { return };
         let Ok(_namespace) = self.hold_namespace(caller.account()).await else { return };
@@ -95,7 +97,7 @@ impl Controller {
         }
     }
 
-    /// The end of a call whose caller has gone with a 202.
+    /// Ends a call whose caller was answered with 202.
     pub(crate) async fn conclude_late(
         &self,
         late: Late,
@@ -111,7 +113,7 @@ impl Controller {
         self.end_late(late, call, record, place).await;
     }
 
-    /// The same for one that never reached an instance.
+    /// The same for a call that never reached an instance.
     pub(crate) async fn refuse_late(&self, late: Late, call: &Admitted, why: &str, place: InFlight) {
         let (namespace, subject) = (call.namespace.clone(), call.subject.as_ref().to_owned());
         let path = call.callable.function.path.clone();
@@ -121,9 +123,9 @@ impl Controller {
     }
 
     async fn end_late(&self, late: Late, call: &Admitted, record: flint_model::Activation, place: InFlight) {
-        // Dropped where it was not accepted: it ends all the same.
+        // An error means that it was not accepted: it ends all the same.
         let _ = late.0.await;
-        // Of a namespace that was deleted meanwhile nothing is kept.
+        // Nothing is kept for a namespace that was deleted meanwhile.
         let kept = place.account().check_open().is_err() || self.keep(record).await;
         drop(place);
         if kept {

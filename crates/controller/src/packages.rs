@@ -1,4 +1,4 @@
-//! Packages and bindings: what is shared, and under which name and parameters.
+//! Packages and bindings: actions shared under a name and with parameters.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use serde_json::json;
 
 use crate::{Caller, Controller, ControllerError, functions::own, versions::next_version};
 
-/// A name that the API keeps for the actions without a package.
+/// A name reserved by the API for actions without a package.
 const RESERVED: &str = "default";
 
-/// The annotation in which a binding says what it stands for, for clients that see lists alone.
+/// The annotation that names a binding's provider, for clients that only see lists.
 const BINDING: &str = "binding";
 
 const ALL: Page = Page { skip: 0, limit: usize::MAX };
 
-/// What a write of a package asks for. What is absent keeps its old value, or gets its default when the package is new.
+/// A write of a package. An absent field keeps its old value, or gets its default in a new package.
 #[derive(Clone, Debug, Default)]
 pub struct PutPackage {
     /// Replace what is there.
     pub overwrite: bool,
-    /// What it stands for.
+    /// The provider, for a binding.
     pub binding: Option<EntityPath>,
     /// Default arguments; replace all old ones.
     pub parameters: Option<Parameters>,
@@ -32,14 +32,14 @@ pub struct PutPackage {
     pub annotations: Option<Annotations>,
     /// Whether everybody may use it.
     pub publish: Option<bool>,
-    /// Absent: the old one with its last number counted up.
+    /// The version; by default the old one with its last number incremented.
     pub version: Option<Version>,
 }
 
-/// A package and what is in it; of a binding, what is in its provider.
+/// A package and its actions; for a binding, those of its provider.
 #[derive(Clone, Debug)]
 pub struct PackageContents {
-    /// The package. A binding has its provider's parameters under its own.
+    /// The package. A binding's parameters include its provider's.
     pub package: Package,
     /// Functions and sequences without their parameters, latest first.
     pub actions: Vec<Entity>,
@@ -88,7 +88,7 @@ impl Controller {
         self.detached(writing).await
     }
 
-    /// A package that the caller may bind to, or a binding, which nobody may.
+    /// A package that the caller may bind to; a binding cannot be bound to.
     async fn bindable(&self, caller: &Caller, provider: &EntityPath) -> Result<Package, ControllerError> {
         let foreign = provider.namespace != caller.namespace.name;
         let found = self.package_at(provider).await;
@@ -109,8 +109,8 @@ impl Controller {
         }
     }
 
-    /// A package with what is in it. Foreign ones have to be published; a binding is its owner's alone.
-    /// [`ControllerError::PackageTooLarge`] when what is in it is more than `most` of JSON.
+    /// A package with its actions. Packages of others must be published; a binding is visible to its owner
+    /// only. [`ControllerError::PackageTooLarge`] when the actions exceed `most` as JSON.
     pub async fn package(
         &self,
         caller: &Caller,
@@ -129,7 +129,7 @@ impl Controller {
         Ok(PackageContents { package, actions })
     }
 
-    /// A package as the caller sees it, and where its actions are: in itself, or in its provider.
+    /// A package as the caller sees it, and where its actions are: in itself or in its provider.
     pub(crate) async fn readable_package(
         &self,
         caller: &Caller,
@@ -153,7 +153,7 @@ impl Controller {
         Ok((package, provider.path()))
     }
 
-    /// Deletes a package and gives what it was; with `force`, also one that holds something, with all of that.
+    /// Deletes and returns a package; with `force`, together with its actions.
     pub async fn delete_package(
         self: &Arc<Self>,
         caller: &Caller,
@@ -164,11 +164,11 @@ impl Controller {
         let package = self.package_at(path).await?.ok_or(ControllerError::NotFound)?;
         let (controller, path) = (Arc::clone(self), path.clone());
         let deleting = async move {
-            // No action is written into it meanwhile.
+            // No action can be written into it meanwhile.
             let _structure = controller.structure.write().await;
             let catalog = &controller.stores.catalog;
             let (namespace, within) = (&path.namespace, Some(&path.name));
-            // Counted, not read: everybody's calls wait for this.
+            // Counted, not read: all writes wait for this.
             let held = match force {
                 true => 0,
                 false => catalog.count_entities(namespace, Collection::Actions, within).await?,
@@ -188,8 +188,8 @@ impl Controller {
         self.detached(deleting).await
     }
 
-    /// The packages of a namespace without their parameters, latest first; of a foreign one, those that everybody may use.
-    /// [`ControllerError::ListTooLarge`] when they are more than `most` of JSON.
+    /// The packages of a namespace without their parameters, latest first; of another namespace, only
+    /// published ones. [`ControllerError::ListTooLarge`] when they exceed `most` as JSON.
     pub async fn packages(
         &self,
         caller: &Caller,
@@ -209,7 +209,7 @@ impl Controller {
         Ok(listed.into_iter().filter_map(package).collect())
     }
 
-    /// How many those are.
+    /// The number of packages in such a list.
     pub async fn count_packages(
         &self,
         caller: &Caller,
@@ -222,7 +222,7 @@ impl Controller {
         })
     }
 
-    /// Whether an action may be written at, or deleted from, a place in a package: not where there is none, and not through a binding.
+    /// Whether an action may be written or deleted in a package: it must exist and not be a binding.
     pub(crate) async fn check_package(&self, package: Option<EntityPath>) -> Result<(), ControllerError> {
         let Some(path) = package else { return Ok(()) };
         match self.package_at(&path).await? {
@@ -235,13 +235,13 @@ impl Controller {
     }
 }
 
-/// The package that a write asks for.
+/// The package requested by a write.
 fn drafted(path: EntityPath, put: PutPackage, old: Option<Package>) -> Result<Package, ControllerError> {
     let EntityPath { namespace, name } = path;
     let old = old.as_ref();
     let binding = put.binding.or_else(|| old.and_then(|old| old.binding.clone()));
     let mut annotations = put.annotations.or_else(|| Some(old?.annotations.clone())).unwrap_or_default();
-    // Flint's own word, whatever a client says.
+    // Set by Flint, never by clients.
     annotations.remove(BINDING);
     if let Some(binding) = &binding {
         annotations.set(BINDING, json!({"name": binding.name, "namespace": binding.namespace}));

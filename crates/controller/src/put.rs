@@ -1,4 +1,4 @@
-//! What a deploy asks for.
+//! The request of a deploy.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,27 +9,27 @@ use flint_model::{
     Version, WasmOptions,
 };
 
-/// A deploy. What is absent keeps its old value, or gets its default when the function is new.
+/// A deploy. An absent field keeps its old value, or gets its default in a new function.
 #[derive(Clone, Debug, Default)]
 pub struct PutFunction {
-    /// Replace what is there; without it, a function that is there is refused ([`crate::ControllerError::Exists`]).
+    /// Replace an existing function; otherwise it is refused ([`crate::ControllerError::Exists`]).
     pub overwrite: bool,
-    /// The code and how it is entered.
+    /// The code and its entry point.
     pub code: Option<PutCode>,
-    /// How it is run.
+    /// Requested contract and strategy.
     pub strategy: StrategyRequest,
-    /// And how in those respects that this does not name.
+    /// How the parts that `strategy` leaves open are chosen.
     pub unnamed: Unnamed,
-    /// Clones of a snapshot stay after a call unless the user says otherwise: code that was written for platforms which keep
-    /// instances counts on its connections.
+    /// Clones of a snapshot are reused unless the user says otherwise: code written for platforms that keep
+    /// instances relies on its connections.
     pub keep_clones: bool,
-    /// How it is warmed up and frozen; replaces what was said before.
+    /// How it is warmed up and snapshotted; replaces the old options.
     pub snapshot: Option<SnapshotOptions>,
-    /// What it is granted as WebAssembly; replaces what was said before.
+    /// Grants to WebAssembly code; replace the old ones.
     pub wasm: Option<WasmOptions>,
     /// What it may connect to.
     pub network: Option<Network>,
-    /// What it may use; each absent one keeps its old value.
+    /// Requested limits; absent ones keep their old value.
     pub limits: LimitsWish,
     /// Default arguments; replace all old ones.
     pub parameters: Option<Parameters>,
@@ -37,17 +37,17 @@ pub struct PutFunction {
     pub annotations: Annotations,
     /// Keys removed before that.
     pub remove_annotations: Vec<String>,
-    /// No old one stays, of whatever is there when the deploy replaces it.
+    /// Drop all annotations of the function that is replaced.
     pub forget_annotations: bool,
-    /// Absent: the old one with its last number counted up.
+    /// The version; by default the old one with its last number incremented.
     pub version: Option<Version>,
-    /// Kept because clients set it.
+    /// Stored because clients set it.
     pub publish: Option<bool>,
-    /// When the function is made ready to start.
+    /// When the function is prepared.
     pub prepare: PrepareWhen,
 }
 
-/// Code and how it is entered.
+/// Code and its entry point.
 #[derive(Clone, Debug)]
 pub struct PutCode {
     /// The runtime as the user wrote it: `nodejs:20`, `nodejs:default`, `nodejs`, `python:3`.
@@ -60,17 +60,17 @@ pub struct PutCode {
     pub main: Option<String>,
 }
 
-/// What becomes of those parts of contract and strategy that a deploy does not name.
+/// How parts of contract and strategy that a deploy leaves open are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unnamed {
-    /// They are chosen by Flint, as if nobody had ever said them.
+    /// By Flint, as for a new function.
     #[default]
     Default,
-    /// What was asked for before still counts, unless the runtime or the contract changes.
+    /// As requested before, unless the runtime or the contract changes.
     Kept,
 }
 
-/// What a function asks to use.
+/// Requested limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitsWish {
     /// How long initialisation, and each call, may take.
@@ -91,27 +91,29 @@ pub struct LimitsWish {
     pub tmp: Option<ByteSize>,
 }
 
-/// When a function is made ready to start.
+/// When a function is prepared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrepareWhen {
-    /// Before the deploy is answered: code that cannot be prepared is refused and nothing is written.
+    /// Before the deploy is answered: if the code cannot be prepared, the deploy is refused and nothing is
+    /// written.
     #[default]
     Now,
-    /// After the deploy is answered: broken code is accepted and fails when it is called, as OpenWhisk's clients expect.
+    /// After the deploy is answered: broken code is accepted and fails when called, as OpenWhisk's clients
+    /// expect.
     Background,
 }
 
-/// What a deploy did.
+/// The result of a deploy.
 #[derive(Clone, Debug)]
 pub struct Deployed {
     /// The function as it is now.
     pub function: Arc<Function>,
-    /// It was not there before.
+    /// Whether it is new.
     pub created: bool,
-    /// What preparing did, for people; empty when it goes on behind.
+    /// Steps of the preparation, for people; empty if it runs in the background.
     pub steps: Vec<String>,
-    /// How long that took; zero when it was found ready.
+    /// How long that took; zero if it was prepared already.
     pub took: Duration,
-    /// The function as it was made ready; absent when that goes on behind.
+    /// The preparation; absent if it runs in the background.
     pub prepared: Option<Arc<Prepared>>,
 }

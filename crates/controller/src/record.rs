@@ -1,4 +1,4 @@
-//! What is written down about a call.
+//! Activation records: made from the outcome of a call, counted and kept.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,16 +16,17 @@ use crate::{
     outcome::{Verdict, truncated_line},
 };
 
-/// How long to wait for a log that cannot be written.
+/// Wait between attempts at a log that cannot be written.
 const UNWRITABLE: Duration = Duration::from_secs(1);
 
-/// How long whoever is about to be told a record's id waits for the log. Beyond that they would ask again for what has happened.
+/// How long an answer that names a record waits for the log. Longer, and clients would repeat a request that
+/// was carried out.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A start quicker than this took a runtime that was waiting: a new process takes longer.
+/// A start faster than this used a prewarmed runtime: a new process takes longer.
 const PREWARMED_WITHIN_US: u64 = 50;
 
-/// What is known about an attempt beside its verdict.
+/// What is known about an attempt besides its verdict.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draft {
     pub(crate) timeline: Timeline,
@@ -33,12 +34,12 @@ pub(crate) struct Draft {
     pub(crate) init: Option<Duration>,
     /// Whether its instance was cold; `None` when it had none.
     pub(crate) cold_or_warm: Option<bool>,
-    /// Initialisation and run, when the timeline does not say.
+    /// Time of initialisation and run, if the timeline does not have it.
     pub(crate) took: Option<Duration>,
 }
 
 impl Draft {
-    /// Of a call that was never attempted.
+    /// The draft of a call that was never attempted.
     pub(crate) fn none() -> Self {
         let (timeline, start) = (Timeline::default(), Timestamp::now());
         Self { timeline, start, init: None, cold_or_warm: None, took: Some(Duration::ZERO) }
@@ -119,7 +120,7 @@ pub(crate) fn of_attempt(
     }
 }
 
-/// The record as a caller sees it at once: logs may come later.
+/// The record as returned to a caller at once, without logs, which may come later.
 pub(crate) fn without_logs(record: &mut Activation) -> Activation {
     let logs = std::mem::take(&mut record.logs);
     let shown = record.clone();
@@ -127,7 +128,7 @@ pub(crate) fn without_logs(record: &mut Activation) -> Activation {
     shown
 }
 
-/// The record of an accepted call that came to nothing: its function is gone, or its attempts are used up.
+/// The record of an accepted call without a final attempt: its function is gone, or its attempts are used up.
 pub(crate) fn of_nothing(
     id: ActivationId,
     namespace: NamespaceName,
@@ -199,7 +200,7 @@ pub(crate) fn of_trigger(
 }
 
 impl Controller {
-    /// Counts a call that is over, and keeps its record unless its namespace does not want records.
+    /// Counts a finished call, and keeps its record if its namespace keeps records.
     pub(crate) fn conclude(&self, call: &Admitted, draft: &Draft, record: Activation) {
         self.count(call, draft, &record);
         if call.recorded {
@@ -207,8 +208,7 @@ impl Controller {
         }
     }
 
-    /// Keeps a record that somebody was promised, however much the log has to do: waits until it takes it. `false` when the server has stopped before
-    /// it did.
+    /// Keeps a record that was promised, waiting while the log is full. `false` when the server stops first.
     pub(crate) async fn keep(&self, mut record: Activation) -> bool {
         loop {
             match self.stores.activations.offer(record) {
@@ -227,8 +227,9 @@ impl Controller {
         }
     }
 
-    /// Keeps a record whose id somebody is about to be told, and returns when it is durable. A log that cannot be written, or not within [`PATIENCE`], is no
-    /// reason to refuse what has happened already: such a record is written when it can be, or shed and counted.
+    /// Keeps a record whose id is about to be returned, and waits until it is durable. A log that cannot be
+    /// written, or not within [`PATIENCE`], is no reason to refuse what has already happened: such a record
+    /// is written later, or shed and counted.
     pub(crate) async fn write_down(&self, record: Activation) {
         let (log, id) = (&self.stores.activations, record.id);
         let mut left = Some(record);
@@ -254,15 +255,15 @@ impl Controller {
         }
     }
 
-    /// Counts an attempt that is over.
+    /// Counts a finished attempt.
     pub(crate) fn count(&self, call: &Admitted, draft: &Draft, record: &Activation) {
         let (duration, init) = (record.duration_us, record.init_us.unwrap_or(0));
-        // What is built in has no instance.
+        // Built-in functions have no instance.
         let ran = draft.cold_or_warm.is_some() || call.callable.built_in.is_some();
         call.callable.metrics.finished(&Finished {
             status: record.response.status.code(),
             wait: Duration::from_micros(record.wait_us),
-            // None was begun where the function could not even be prepared.
+            // Initialisation never began if the function could not be prepared.
             init: draft.init.filter(|init| !init.is_zero()),
             run: ran.then(|| Duration::from_micros(duration.saturating_sub(init))),
             start: draft.start_kind(),

@@ -18,7 +18,7 @@ impl Controller {
         found.filter(|record| record.start >= caller.namespace.created).ok_or(ControllerError::NotFound)
     }
 
-    /// Where an accepted call of a namespace is, while it has no record yet, and when it is a dead letter.
+    /// The state of an accepted call that has no record yet or is a dead letter.
     pub async fn accepted_call(
         &self,
         caller: &Caller,
@@ -42,7 +42,7 @@ impl Controller {
         Ok(self.stores.activations.list(namespace, &own_of(caller, query), page, with_logs).await?)
     }
 
-    /// How many those are.
+    /// The number of such records.
     pub async fn count_activations(
         &self,
         caller: &Caller,
@@ -54,7 +54,8 @@ impl Controller {
     }
 }
 
-/// The log keeps records by the namespace's name: those from before it was created are of another one, that was deleted.
+/// The log files records under the namespace's name: records older than the namespace belong to a deleted one
+/// of the same name.
 fn own_of(caller: &Caller, query: &ActivationQuery) -> ActivationQuery {
     ActivationQuery { since: query.since.max(Some(caller.namespace.created)), ..query.clone() }
 }

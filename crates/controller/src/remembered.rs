@@ -1,4 +1,4 @@
-//! Callers who were seen lately. Each call looks here, so it is little more than a look into a table.
+//! A cache of recent callers. Each call looks here, so a lookup is little more than a read of a hash table.
 
 use std::{
     collections::HashMap,
@@ -9,17 +9,17 @@ use std::{
 
 use crate::Caller;
 
-/// How many are remembered at once. When there are more, those whose time is over are forgotten, or else all.
+/// Maximum number of entries. At the limit expired ones are removed, or else all.
 const MOST: usize = 10_000;
 
-/// Callers, by what they are known by, for a while.
+/// Callers by key, each for a limited time.
 pub(crate) struct Remembered<K> {
     callers: RwLock<HashMap<K, (Caller, Instant)>>,
     ttl: Duration,
 }
 
 impl<K: Hash + Eq> Remembered<K> {
-    /// For this long.
+    /// With this time to live.
     pub(crate) fn new(ttl: Duration) -> Self {
         Self { callers: RwLock::default(), ttl }
     }

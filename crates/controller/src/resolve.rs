@@ -1,8 +1,9 @@
-//! From a path to what can be called: the one way, for calls, rules, sequences, compositions and web actions.
+//! Resolves a path to an action: the one way for calls, rules, sequences, compositions and web actions.
 //!
-//! `namespace/package/name` is an action of a package, or, where the package is a binding, of the package that it stands for,
-//! its provider. What is called has the parameters of provider package < binding < action. All of it is worked out once and
-//! kept in memory; a write of an action or a package forgets what was made from it before the write is acknowledged.
+//! `namespace/package/name` is an action of a package; if the package is a binding, of the package it is
+//! bound to, its provider. An action's parameters override the binding's, which override the provider
+//! package's. The result is cached; a write of an action or package invalidates what was made from it before
+//! the write is acknowledged.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use flint_model::{
 
 use crate::{Caller, Controller, ControllerError, callable::Callable, function_cache::Weigh, system, weight};
 
-/// What somebody wants to do with an action.
+/// What a caller wants to do with an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
     /// To see it.
@@ -23,65 +24,65 @@ pub(crate) enum Right {
     Activate,
 }
 
-/// An action that was found.
+/// A resolved action.
 #[derive(Clone)]
 pub(crate) enum Callee {
     /// Code.
     Function(Arc<Callable>),
-    /// Other actions in a row. It has no parameters of its own, and inherits none.
+    /// A list of other actions. It neither has nor inherits parameters.
     Sequence(Arc<Sequence>),
 }
 
-/// An action, found and ready to be called.
+/// A resolved action, with its versions.
 pub(crate) struct Resolved {
-    /// What is there; where versions are told apart and the path names none, the newest.
+    /// The action; where versions are told apart and the path names none, the newest.
     pub(crate) callee: Callee,
     pub(crate) origin: Origin,
-    /// Which versions calls get, where that is not `callee`, with their weights.
+    /// The versions that share the calls, with their weights, unless all go to `callee`.
     pub(crate) split: Vec<(u32, Arc<Resolved>)>,
-    /// Which of them the path names.
+    /// How the path names a version.
     pub(crate) named: Option<Named>,
 }
 
-/// How a path says which version it means.
+/// How a path names a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
-    /// By its number: for those alone whose function it is.
+    /// By number: for the function's owner only.
     ByNumber,
     /// By an alias.
     ByAlias,
 }
 
-/// What an action has from where it is.
+/// What an action inherits from its place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inherited {
-    /// Of the package, overridden by those of the binding.
+    /// The package's parameters, overridden by the binding's.
     pub(crate) parameters: Parameters,
     pub(crate) origin: Origin,
 }
 
-/// Where an action is: its package, and the binding through which it was found.
+/// An action's place: its package, and the binding through which it was found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origin {
-    /// The package that the action is in.
+    /// The package that contains the action.
     pub(crate) package: Option<EntityPath>,
-    /// Everybody may read and call what is in that package.
+    /// Everybody may read and call that package's actions.
     pub(crate) published: bool,
     /// The binding through which it was found.
     pub(crate) binding: Option<EntityPath>,
 }
 
-/// An action as it is stored, with what it inherits.
+/// A stored action, with what it inherits.
 pub(crate) struct Found {
-    /// Where it really is: in its provider when it was found through a binding.
+    /// Its own path: in the provider if it was found through a binding.
     pub(crate) path: FunctionPath,
-    /// What is there: a function or a sequence.
+    /// The entity: a function or a sequence.
     pub(crate) entity: Option<Entity>,
     pub(crate) inherited: Inherited,
 }
 
 impl Resolved {
-    /// What one call gets: always the same for the same call.
+    /// The version for one call: always the same for the same activation.
     pub(crate) fn pick(self: Arc<Self>, call: ActivationId) -> Arc<Self> {
         if self.split.is_empty() {
             return self;
@@ -98,7 +99,7 @@ impl Resolved {
         self.origin.check(who, asked)
     }
 
-    /// The action's own path: that in the provider when it was found through a binding.
+    /// The action's own path: in the provider if it was found through a binding.
     pub(crate) fn path(&self) -> &FunctionPath {
         match &self.callee {
             Callee::Function(callable) => &callable.function.path,
@@ -113,7 +114,7 @@ impl Resolved {
         }
     }
 
-    /// Whether it is other actions that a call of it calls.
+    /// Whether it is a composition: a call of it calls other actions.
     pub(crate) fn is_composition(&self) -> bool {
         match &self.callee {
             Callee::Function(callable) => callable.conductor,
@@ -121,7 +122,8 @@ impl Resolved {
         }
     }
 
-    /// Whether this is a version that was found by `asked`, perhaps through a binding, because no action had that name at `path`.
+    /// Whether this is a version that was found by `asked`, perhaps through a binding, because no action had
+    /// that full name at `path`.
     fn is_in_place_of(&self, path: &FunctionPath, asked: &FunctionPath) -> bool {
         let at = self.path();
         self.named.is_some()
@@ -151,8 +153,8 @@ impl Weigh for Resolved {
 }
 
 impl Origin {
-    /// Whether a namespace may read and call what was found by `asked`. One's own always; what is in a published package of
-    /// another, directly or through one's own binding.
+    /// Whether a namespace may read and call what was found by `asked`: its own actions always, and those in
+    /// published packages of others, directly or through its own binding.
     pub(crate) fn check(&self, who: &NamespaceName, asked: &FunctionPath) -> Result<(), ControllerError> {
         let open = self.published || self.package.as_ref().is_none_or(|package| package.namespace == *who);
         match asked.namespace == *who {
@@ -164,20 +166,21 @@ impl Origin {
 }
 
 impl Controller {
-    /// The action at `path`, for somebody who has that right to it. Without a catalog read where it was called lately.
+    /// Resolves the action at `path` for a caller with that right to it; a cached one without a catalog read.
     ///
-    /// What is foreign and not published is forbidden whether it is there or not, so that the answer does not tell.
+    /// Unpublished actions of others are forbidden whether they exist or not, so that the answer does not
+    /// disclose it.
     pub(crate) async fn resolve(
         &self,
         caller: &Caller,
         path: &FunctionPath,
         _right: Right,
     ) -> Result<Arc<Resolved>, ControllerError> {
-        // Reading and calling are allowed to the same people; they are told apart for whoever wants to allow calls alone.
+        // Reading and calling are allowed to the same callers; the distinction is there for finer rights.
         self.resolve_for(&caller.namespace.name, path).await
     }
 
-    /// The same where it was called lately, without waiting; `None` where it must be looked for.
+    /// A cached resolution, without waiting; `None` if it is not cached.
     pub(crate) fn known(
         &self,
         caller: &Caller,
@@ -217,7 +220,7 @@ impl Controller {
         Ok(resolved)
     }
 
-    /// A function, ready to be called.
+    /// A function with everything its calls need.
     pub(crate) async fn made_callable(
         &self,
         function: Function,
@@ -228,13 +231,13 @@ impl Controller {
             self.stores.blobs.put(Bytes::from_static(code.as_bytes())).await?;
         }
         let function = self.fit(function).await;
-        // Most functions have none: what it takes to fetch them is not in the future of every call.
+        // Boxed: most functions have no secrets, and the future of every call stays small.
         let given = Box::pin(self.given(&function)).await?;
         let callable = Callable::new(function, asked.clone(), inherited, &self.metrics).given(given);
         Ok(Callee::Function(Arc::new(callable)))
     }
 
-    /// What is in the catalog at `path`, for `who` may read it; the entity is absent, or a function or sequence.
+    /// The entity at `path` for `who` may read it: a function, a sequence or nothing.
     pub(crate) async fn find(
         &self,
         who: &NamespaceName,
@@ -262,7 +265,7 @@ impl Controller {
         }
     }
 
-    /// What actions of a package inherit, whichever way it is reached.
+    /// What actions of a package inherit, reached directly or through a binding.
     async fn inherited(
         &self,
         who: &NamespaceName,
@@ -281,7 +284,7 @@ impl Controller {
             let origin = Origin { package: Some(at), published, binding: None };
             return Ok(Inherited { parameters: package.parameters, origin });
         };
-        // What a binding stands for is its owner's to know: others are told the same whatever has become of it.
+        // A binding's target is its owner's business: others get the same answer whatever became of it.
         if !own {
             return Err(forbidden());
         }
@@ -292,7 +295,7 @@ impl Controller {
         })
     }
 
-    /// The package or binding at a path; refused when something else is there.
+    /// The package or binding at a path; refused when the path holds another kind of entity.
     pub(crate) async fn package_at(&self, at: &EntityPath) -> Result<Option<Package>, ControllerError> {
         match self.stores.catalog.entity(&at.namespace, None, &at.name).await? {
             Some(Entity::Package(package)) => Ok(Some(package)),
@@ -301,7 +304,7 @@ impl Controller {
         }
     }
 
-    /// The package that a binding stands for, as somebody sees it who may use the binding.
+    /// A binding's provider, as seen by a user of the binding.
     pub(crate) async fn provider_of(
         &self,
         who: &NamespaceName,
@@ -315,7 +318,7 @@ impl Controller {
         let forbidden = || Err(ControllerError::Forbidden(provider.to_string()));
         match self.package_at(provider).await {
             Ok(Some(package)) if package.binding.is_none() => Ok(package),
-            // It was deleted since, and something else has its name.
+            // The provider was deleted, and something else has its name.
             Ok(_) | Err(ControllerError::OtherCollection) if foreign => forbidden(),
             Ok(_) | Err(ControllerError::OtherCollection) => {
                 Err(ControllerError::NoSuch(provider.to_string()))
@@ -324,19 +327,19 @@ impl Controller {
         }
     }
 
-    /// Calls meet an action anew that was written or deleted, whichever path they take to it.
+    /// Invalidates an action that was written or deleted, under all paths to it.
     pub(crate) fn forget_action(&self, path: &FunctionPath) {
         self.functions.remove_where(|key, resolved| {
             key == path || resolved.path() == path || resolved.is_in_place_of(path, key)
         });
     }
 
-    /// Calls meet everything anew that was made from a package or binding.
+    /// Invalidates everything made from a package or binding.
     pub(crate) fn forget_package(&self, package: &EntityPath) {
         self.functions.remove_where(|_, resolved| resolved.is_of(package));
     }
 
-    /// Calls meet everything anew that was made from anything of a namespace.
+    /// Invalidates everything made from entities of a namespace.
     pub(crate) fn forget_namespace(&self, namespace: &NamespaceName) {
         self.functions.remove_where(|key, resolved| {
             key.namespace == *namespace || resolved.path().namespace == *namespace

@@ -1,4 +1,4 @@
-//! Rules: which trigger calls which action.
+//! Rules: each connects a trigger to an action.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use flint_store::{Expected, Page};
 
 use crate::{Caller, Controller, ControllerError, ErrorKind, functions::own, versions::next_version};
 
-/// What a write of a rule asks for. What is absent keeps its old value.
+/// A write of a rule. An absent field keeps its old value.
 #[derive(Clone, Debug, Default)]
 pub struct PutRule {
     /// Replace what is there.
     pub overwrite: bool,
-    /// What it listens to; a new rule needs it.
+    /// Its trigger; required for a new rule.
     pub trigger: Option<FunctionPath>,
-    /// What it calls; a new rule needs it.
+    /// Its action; required for a new rule.
     pub action: Option<FunctionPath>,
     /// Replace all old ones.
     pub annotations: Option<Annotations>,
-    /// Kept because clients set it.
+    /// Stored because clients set it.
     pub publish: Option<bool>,
-    /// Absent: the old one with its last number counted up.
+    /// The version; by default the old one with its last number incremented.
     pub version: Option<Version>,
 }
 
 impl Controller {
-    /// Creates or overwrites a rule. A new one is active; an overwritten one stays as it was.
+    /// Creates or overwrites a rule. A new rule is active; an existing one keeps its status.
     pub async fn put_rule(
         self: &Arc<Self>,
         caller: &Caller,
@@ -70,7 +70,7 @@ impl Controller {
         self.write_rule(caller, rule, expected, moved).await
     }
 
-    /// Writes a rule, and makes firings meet it: those of its trigger, and of the one that it was `moved` from.
+    /// Writes a rule and makes it visible to firings of its trigger, and of the trigger it was `moved` from.
     async fn write_rule(
         self: &Arc<Self>,
         caller: &Caller,
@@ -88,7 +88,7 @@ impl Controller {
         self.detached(writing).await
     }
 
-    /// A trigger that a rule of the caller's may listen to: one that is there, of its own.
+    /// An existing trigger of the caller's own, as a rule needs it.
     async fn listenable(&self, caller: &Caller, asked: FunctionPath) -> Result<EntityPath, ControllerError> {
         own(caller, &asked.namespace, || asked.to_string())?;
         let FunctionPath { namespace, package, name } = asked.clone();
@@ -99,7 +99,7 @@ impl Controller {
         }
     }
 
-    /// Whether an action is there and the caller may use it.
+    /// Whether an action exists and the caller may call it.
     async fn check_callable(&self, caller: &Caller, action: &FunctionPath) -> Result<(), ControllerError> {
         let missing = || Err(ControllerError::Invalid(format!("action /{action} does not exist")));
         match self.find(&caller.namespace.name, action).await {
@@ -110,7 +110,7 @@ impl Controller {
         }
     }
 
-    /// A rule. It is inactive while its trigger is not there.
+    /// A rule; inactive while its trigger does not exist.
     pub async fn rule(&self, caller: &Caller, path: &EntityPath) -> Result<Rule, ControllerError> {
         own(caller, &path.namespace, || path.to_string())?;
         let rule = self.rule_at(path).await?.ok_or(ControllerError::NotFound)?;
@@ -123,7 +123,7 @@ impl Controller {
         }
     }
 
-    /// Lets a rule call its action, or not.
+    /// Activates or deactivates a rule.
     pub async fn set_rule_status(
         self: &Arc<Self>,
         caller: &Caller,
@@ -131,7 +131,8 @@ impl Controller {
         status: RuleStatus,
     ) -> Result<(), ControllerError> {
         own(caller, &path.namespace, || path.to_string())?;
-        // Not as it is shown: without its trigger that is inactive, whatever was said, and what is said now is for when there is one again.
+        // The stored status, not the shown one: without its trigger a rule is shown as inactive, and the new
+        // status is for when the trigger exists again.
         let stored = self.rule_at(path).await?.ok_or(ControllerError::NotFound)?;
         if status == RuleStatus::Active {
             match self.trigger_at(&stored.trigger).await {
@@ -151,7 +152,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Deletes a rule, active or not, and gives what it was: inactive from now on.
+    /// Deletes and returns a rule, active or not; the returned one is inactive.
     pub async fn delete_rule(
         self: &Arc<Self>,
         caller: &Caller,
@@ -169,7 +170,8 @@ impl Controller {
         self.detached(deleting).await
     }
 
-    /// The rules of a namespace, latest first. [`ControllerError::ListTooLarge`] when they are more than `most` of JSON.
+    /// The rules of a namespace, latest first. [`ControllerError::ListTooLarge`] when they exceed `most` as
+    /// JSON.
     pub async fn rules(
         &self,
         caller: &Caller,
@@ -187,7 +189,7 @@ impl Controller {
         Ok(listed.into_iter().filter_map(rule).collect())
     }
 
-    /// How many those are.
+    /// The number of rules in such a list.
     pub async fn count_rules(
         &self,
         caller: &Caller,
@@ -197,7 +199,7 @@ impl Controller {
         Ok(self.stores.catalog.count_entities(namespace, Collection::Rules, None).await?)
     }
 
-    /// The rule at a path; refused when something else is there.
+    /// The rule at a path; refused when the path holds another kind of entity.
     async fn rule_at(&self, at: &EntityPath) -> Result<Option<Rule>, ControllerError> {
         match self.stores.catalog.entity(&at.namespace, None, &at.name).await? {
             Some(Entity::Rule(rule)) => Ok(Some(rule)),

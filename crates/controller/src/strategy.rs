@@ -1,4 +1,5 @@
-//! How a function is run: what its user asked for, completed by what fits its contract and this host. Pure rules.
+//! Chooses a function's strategy: the user's request, completed to fit its contract and this host. Pure
+//! rules.
 
 use flint_executor::Capability;
 use flint_model::{
@@ -7,17 +8,18 @@ use flint_model::{
 
 use crate::Unnamed;
 
-/// What is known of a function's contract and strategy before the host is looked at.
+/// Contract and strategy as requested, before the host is considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// What the user said, now or before.
+    /// The user's request, now or earlier.
     pub(crate) request: StrategyRequest,
     pub(crate) contract: Contract,
-    /// What becomes of a clone when the user did not say.
+    /// Reuse of clones when the user did not choose.
     clones: Reuse,
 }
 
-/// What is asked for, with what was asked for before where that still counts. `detected`: what new code says of its contract.
+/// The request, completed by earlier ones that still count. `detected` is the contract that new code
+/// declares.
 pub(crate) fn asked(
     old: Option<&Function>,
     wish: StrategyRequest,
@@ -26,7 +28,7 @@ pub(crate) fn asked(
     detected: Option<Contract>,
     clones: Reuse,
 ) -> Asked {
-    // A function whose runtime changes is a new one in this respect: its old contract may make no sense.
+    // A new runtime makes it a new function in this respect: the old contract may make no sense.
     let old = old.filter(|old| unnamed == Unnamed::Kept && old.kind.family() == kind.family());
     let said = wish.contract.or(old.and_then(|old| old.asked.contract)).or(detected);
     let contract = said.or(old.map(|old| old.contract)).unwrap_or(match kind.family() {
@@ -37,7 +39,7 @@ pub(crate) fn asked(
         _ => Contract::Handler,
     });
     match old.filter(|old| old.contract == contract) {
-        // Updating something else, by whatever front, does not change how its clones are used.
+        // An update of something else does not change the reuse of clones.
         Some(old) if old.strategy.start == Start::Fork => {
             Asked { request: wish.or(old.asked), contract, clones: old.strategy.reuse }
         }
@@ -46,7 +48,8 @@ pub(crate) fn asked(
     }
 }
 
-/// The strategy. What was not asked for follows from the contract, and from `lacks`: what is missing here for a strategy.
+/// Completes the strategy: what was not requested follows from the contract and from `lacks`, which tells
+/// what this host is missing for a strategy.
 pub(crate) fn complete(
     asked: &Asked,
     kind: &Kind,
@@ -73,7 +76,7 @@ pub(crate) fn complete(
     }
 }
 
-/// The strategy of a function that is there, chosen anew.
+/// Chooses the strategy of an existing function again.
 pub(crate) fn chosen_anew(function: &Function, lacks: impl Fn(&Strategy) -> Option<String>) -> Strategy {
     let asked =
         Asked { request: function.asked, contract: function.contract, clones: function.strategy.reuse };
@@ -84,19 +87,20 @@ fn is_wasm(contract: Contract) -> bool {
     matches!(contract, Contract::WasmCore | Contract::WasiHttp | Contract::WasiCommand)
 }
 
-/// Functions that are started from a snapshot wherever the host can.
+/// Whether such functions start from a snapshot wherever the host can.
 pub(crate) fn forks_by_default(kind: &Kind, contract: Contract) -> bool {
     contract == Contract::Handler && matches!(kind.family(), "nodejs" | "python")
 }
 
-/// What a host says it lacks for a start of functions of this kind: the capabilities `start fork` and `start fork nodejs:20`.
+/// What a host lacks for this start of functions of this kind, by the capabilities `start fork` and `start
+/// fork nodejs:20`.
 pub(crate) fn missing(capabilities: &[Capability], start: Start, kind: &Kind) -> Option<String> {
     let (general, special) = (format!("start {start}"), format!("start {start} {kind}"));
     let concerns = |capability: &&Capability| capability.name == general || capability.name == special;
     capabilities.iter().filter(concerns).find_map(|capability| capability.state.clone().err())
 }
 
-/// What a host says it lacks for what a function may connect to; WebAssembly connects from the server's process.
+/// What a host lacks for the function's network access; WebAssembly connects from the server's process.
 pub(crate) fn missing_network(capabilities: &[Capability], function: &Function) -> Option<String> {
     if function.network == Network::None || function.strategy.isolation == Isolation::Wasm {
         return None;

@@ -1,4 +1,4 @@
-//! What waits in memory, one line a namespace, taken from the lines in turn.
+//! An in-memory queue that is fair between namespaces: one line per namespace, served in turn.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,7 +8,7 @@ use flint_model::NamespaceName;
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
     lines: HashMap<NamespaceName, VecDeque<T>>,
-    /// Namespaces with a line, the next one first.
+    /// Namespaces with a line, the next in turn first.
     turns: VecDeque<NamespaceName>,
 }
 
@@ -19,7 +19,7 @@ impl<T> Default for Turns<T> {
 }
 
 impl<T> Turns<T> {
-    /// Puts an item at the end of its namespace's line.
+    /// Appends an item to its namespace's line.
     pub(crate) fn push(&mut self, namespace: NamespaceName, item: T) {
         match self.lines.get_mut(&namespace) {
             Some(line) => line.push_back(item),
@@ -30,13 +30,13 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Takes a namespace's whole line away.
+    /// Removes and returns a namespace's line.
     pub(crate) fn remove(&mut self, namespace: &NamespaceName) -> VecDeque<T> {
         self.turns.retain(|other| other != namespace);
         self.lines.remove(namespace).unwrap_or_default()
     }
 
-    /// Takes away what is not to stay in a namespace's line.
+    /// Removes items from a namespace's line unless they are to stay.
     pub(crate) fn retain(&mut self, namespace: &NamespaceName, stays: impl FnMut(&T) -> bool) {
         let Some(line) = self.lines.get_mut(namespace) else { return };
         line.retain(stays);
@@ -45,7 +45,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// How long a namespace's line is.
+    /// The length of a namespace's line.
     pub(crate) fn len_of(&self, namespace: &NamespaceName) -> usize {
         self.lines.get(namespace).map_or(0, VecDeque::len)
     }
@@ -54,7 +54,7 @@ impl<T> Turns<T> {
         self.turns.is_empty()
     }
 
-    /// The first item of the namespace whose turn it is.
+    /// Removes the first item of the namespace whose turn it is.
     pub(crate) fn pop(&mut self) -> Option<T> {
         let namespace = self.turns.pop_front()?;
         let line = self.lines.get_mut(&namespace)?;

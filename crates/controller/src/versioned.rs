@@ -1,7 +1,7 @@
-//! Which version of a function a call gets.
+//! Selects the version of a function that a call gets.
 //!
-//! By its bare name that is the newest, or what the alias `live` names. `name@0.0.3` is that version and `name@canary` what that alias
-//! names, unless something is there by the whole name: names may have an `@`.
+//! The bare name selects the newest, or what the alias `live` names. `name@0.0.3` selects that version and
+//! `name@canary` that alias, unless an action has this whole name: names may contain `@`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Controller {
-    /// A function called by its name.
+    /// Resolves a function called by its bare name.
     pub(crate) async fn by_name(
         &self,
         function: Function,
@@ -26,7 +26,7 @@ impl Controller {
         Ok(Resolved { callee, origin: inherited.origin, split, named: None })
     }
 
-    /// What is meant by a path at which nothing is: perhaps a version.
+    /// Resolves a path that no action has: it may name a version.
     pub(crate) async fn by_version(
         &self,
         who: &NamespaceName,
@@ -35,7 +35,8 @@ impl Controller {
         inherited: Inherited,
     ) -> Result<Resolved, ControllerError> {
         let (name, qualifier) = Qualifier::split(&at.name).ok_or(ControllerError::NotFound)?;
-        // What others may call is what its owner offers: the newest, and what has a name. An old version may have a hole.
+        // Others may call what the owner offers: the newest and what an alias names. An old version may have
+        // a vulnerability.
         if matches!(qualifier, Qualifier::Version(_)) && at.namespace != *who {
             return Err(ControllerError::Forbidden(asked.to_string()));
         }

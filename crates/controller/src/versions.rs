@@ -1,4 +1,4 @@
-//! Earlier versions: what there is, going back to one, and aliases.
+//! Earlier versions of functions: history, rollback and aliases.
 
 use std::sync::Arc;
 
@@ -30,10 +30,11 @@ impl Default for VersionsConfig {
     }
 }
 
-/// What there is of a function.
+/// The history of a function.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// The function and its versions that are kept, the latest first, without parameters, annotations and warm-up events.
+    /// The function and its kept versions, the latest first, without parameters, annotations and warm-up
+    /// events.
     pub versions: Vec<Function>,
     /// Its aliases in order of name.
     pub aliases: Vec<Alias>,
@@ -48,8 +49,8 @@ impl Controller {
         Ok(History { versions, aliases })
     }
 
-    /// Makes an earlier version, by default the one before, what calls get: as a new version with its code and configuration. Where there
-    /// is an alias `live`, it names that new version.
+    /// Makes an earlier version, by default the previous one, the current one: a new version with its code
+    /// and configuration. An alias `live`, if there is one, then names that new version.
     pub async fn roll_back(
         self: &Arc<Self>,
         caller: &Caller,
@@ -100,7 +101,7 @@ impl Controller {
         self.release(caller, release, progress).await
     }
 
-    /// Writes an alias. Calls meet it at once.
+    /// Writes an alias, visible to calls at once.
     pub async fn set_alias(
         self: &Arc<Self>,
         caller: &Caller,
@@ -131,7 +132,7 @@ impl Controller {
         };
         self.detached(writing).await?;
         for target in &alias.targets {
-            // The first call is not to wait for it.
+            // So that the first call need not wait for it.
             self.prepare_in_background(Wanted { path: path.clone(), version: Some(target.version) });
         }
         Ok(alias)
@@ -158,7 +159,7 @@ impl Controller {
         self.detached(deleting).await
     }
 
-    /// The newest version of a function of one's own.
+    /// The newest version of a function of the caller's own.
     async fn own_function(&self, caller: &Caller, path: &FunctionPath) -> Result<Function, ControllerError> {
         own(caller, &path.namespace, || path.to_string())?;
         match self.action_at(path).await? {
@@ -168,7 +169,7 @@ impl Controller {
         }
     }
 
-    /// Chooses the number of the version after `old`, or checks the one that was asked for.
+    /// Chooses the version number after `old`, or checks the requested one.
     pub(crate) async fn number(
         &self,
         old: &Function,
@@ -187,7 +188,7 @@ impl Controller {
         }
         let kept = versions.kept(&old.path).await?;
         let mut next = next_version(None, Some(old.version))?;
-        // Whoever chose numbers may have gone back.
+        // Requested numbers may have gone backwards.
         for _ in 0..kept.len() {
             if kept.iter().any(|kept| kept.version == next) {
                 next = next_version(None, Some(next))?;
@@ -197,23 +198,23 @@ impl Controller {
         Ok(())
     }
 
-    /// Calls meet a function anew whose versions or aliases were written. Instances of `revision` and older ones go, except those of
-    /// versions that an alias names.
+    /// Invalidates a function whose versions or aliases were written. Instances of `revision` and older ones
+    /// are withdrawn, except those of versions that an alias names.
     pub(crate) async fn forget_versions(&self, path: &FunctionPath, revision: u64) {
-        // One after the other: the last to look has seen everything that was written.
+        // Serialised: the last one to look has seen everything that was written.
         let _one = self.versioning.lock().await;
         let kept = self.stores.versions.kept(path).await.unwrap_or_else(|error| {
             tracing::warn!(function = %path, %error, "instances of versions that an alias names are started anew");
             Vec::new()
         });
         let named: Vec<_> = kept.iter().filter(|kept| kept.named).map(|kept| kept.revision).collect();
-        // In this order: what is found from now on is not forgotten again.
+        // In this order: what is resolved from now on is not forgotten again.
         self.invoker.forget(path, revision, &named);
         self.forget_action(path);
     }
 }
 
-/// The version of what is written: the one that was asked for, or the one after what is there.
+/// The version of a write: the requested one, or the one after the old version.
 pub(crate) fn next_version(asked: Option<Version>, old: Option<Version>) -> Result<Version, ControllerError> {
     match (asked, old) {
         (Some(asked), _) => Ok(asked),

@@ -1,4 +1,4 @@
-//! Which contract a Wasm module or component is made for, read from what it exports.
+//! Detects the contract of a Wasm module or component from its exports.
 
 use std::io::{Cursor, Read};
 
@@ -6,12 +6,13 @@ use flint_executor::zip_lists_at_most;
 use flint_model::{Contract, Kind};
 use wasmparser::{Encoding, Parser, Payload};
 
-/// No module that is looked for in an archive is larger than any that is compiled.
+/// Maximum size of a module in an archive, as for any module that is compiled.
 const LARGEST: u64 = 64 << 20;
-/// An archive with more entries than this, which is more than are unpacked, is not looked into.
+/// Archives with more entries, which is more than are unpacked, are not searched.
 const MOST_ENTRIES: usize = 65_536;
 
-/// The contract that the code says; `None` when it says none, or is no Wasm: what is wrong with it is told when it is prepared.
+/// The contract that the code's exports imply; `None` if they imply none or it is not Wasm: what is wrong
+/// with it is reported by its preparation.
 pub(crate) fn contract_of(kind: &Kind, code: &[u8]) -> Option<Contract> {
     match kind.family() {
         "wasm" if code.starts_with(b"PK") => exported(&module_in(code)?),
@@ -21,7 +22,7 @@ pub(crate) fn contract_of(kind: &Kind, code: &[u8]) -> Option<Contract> {
 }
 
 fn exported(code: &[u8]) -> Option<Contract> {
-    // Components contain modules and components of their own, whose exports are not theirs.
+    // Nested modules and components have exports of their own, which do not count.
     let (mut component, mut depth) = (false, 0_u32);
     let mut program = false;
     for payload in Parser::new(0).parse_all(code) {
@@ -56,7 +57,7 @@ fn exported(code: &[u8]) -> Option<Contract> {
     program.then_some(Contract::WasiCommand)
 }
 
-/// The module of an archive: the one at its top, or of several the one of the usual name.
+/// The module in an archive: the one at its root, or among several the one of the usual name.
 fn module_in(archive: &[u8]) -> Option<Vec<u8>> {
     if !zip_lists_at_most(archive, MOST_ENTRIES) {
         return None;

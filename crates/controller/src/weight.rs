@@ -1,4 +1,4 @@
-//! About how many bytes of memory something takes. What is counted is what a client chooses the size of.
+//! Approximate memory use in bytes, counting what clients choose the size of.
 
 use flint_model::{Annotations, Parameter, Parameters};
 use serde_json::Value;
@@ -19,7 +19,7 @@ fn of_member(key: &str, value: &Value) -> usize {
     size_of::<(String, Value)>() + key.len() + of_value(value)
 }
 
-/// What a value has beside itself. Its depth is bounded where it is parsed.
+/// A value's heap use. Its depth is bounded where it is parsed.
 fn of_value(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,

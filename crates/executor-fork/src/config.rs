@@ -1,21 +1,22 @@
-//! What an operator can set about snapshots.
+//! The operator's configuration of snapshots.
 
 use std::{num::NonZeroUsize, time::Duration};
 
 /// Keys `snapshot.*`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForkConfig {
-    /// The most clones that are forked ahead of need for one function; 0 = none.
+    /// Most clones forked ahead of need for one function; 0 for none.
     pub standbys: usize,
-    /// How long a zygote that is not called is kept, once no clone of it lives; its successor is made at the next call.
+    /// How long an unused zygote is kept after its last clone has ended. A later call makes another one.
     pub idle: Duration,
-    /// The most calls that warm-up events are repeated in.
+    /// Most calls by which the warm-up events are repeated.
     pub warmup_calls: u32,
     /// How long that may take.
     pub warmup_budget: Duration,
-    /// Zygotes for which nobody waits are made so many at a time. A server that begins anew makes one for each function that is called, and calls are to find processors all the while.
+    /// How many zygotes are made at a time for which nobody waits. A restarted server makes one for each
+    /// function that is called, and must leave CPUs to calls meanwhile.
     pub made_at_once: NonZeroUsize,
-    /// Move the heaps of zygotes to huge pages.
+    /// Whether the heaps of zygotes are moved to huge pages.
     pub huge_pages: bool,
 }
 

@@ -1,29 +1,30 @@
-//! How many clones are worth forking ahead, learnt from how often a function is called.
+//! How many clones to fork ahead, derived from how often a function is called.
 
 use std::time::{Duration, Instant};
 
-/// A clone forked ahead saves a call about this long; as many as arrive in that time are wanted at once.
+/// About how long a fork takes, which a clone forked ahead saves its call: as many are wanted as calls arrive
+/// in that time.
 const LEAD: Duration = Duration::from_millis(20);
-/// A function that was not called for this long is not busy.
+/// A function without a call for this long is not busy.
 const QUIET: Duration = Duration::from_secs(10);
-/// How much the newest gap counts.
+/// The weight of the newest gap in the moving average.
 const WEIGHT: f64 = 0.2;
 
 /// The arrivals of one function.
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
     last: Option<Instant>,
-    /// The usual time between two calls, in seconds.
+    /// The moving average of the time between two calls, in seconds.
     gap: Option<f64>,
 }
 
 impl Demand {
-    /// A call has come.
+    /// Records a call.
     pub(crate) fn arrived(&mut self, now: Instant) {
         if let Some(last) = self.last {
             let gap = now.saturating_duration_since(last).as_secs_f64();
             self.gap = Some(match self.gap {
-                // After a pause the old rhythm says nothing.
+                // After a pause the previous rate means nothing.
                 Some(usual) if gap < QUIET.as_secs_f64() => usual + WEIGHT * (gap - usual),
                 _ => gap,
             });

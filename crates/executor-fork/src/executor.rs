@@ -1,4 +1,4 @@
-//! The executor: what the rest of Flint sees of this crate.
+//! The executor `fork`, this crate's interface to the rest of Flint.
 
 use std::{
     cmp::Reverse,
@@ -21,6 +21,7 @@ use flint_runtimes::{
     stems::Stems,
 };
 use flint_sandbox::ProbeState;
+use tokio::task::JoinSet;
 
 use crate::{
     ForkConfig,
@@ -30,15 +31,15 @@ use crate::{
 
 /// How often idle zygotes are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// When memory is short, a zygote that nobody has asked for this long goes.
+/// When memory is short, zygotes that were idle for this long are released.
 const IDLE_UNDER_PRESSURE: Duration = Duration::from_secs(10);
 /// Runtimes whose shims can be frozen.
 const FORKABLE: [Family; 2] = [Family::Node, Family::Python];
 const NOT_FORKABLE: &str = "only Node.js and Python can be forked: choose the start spawn";
-/// Said of a report that was noted when the same was prepared before.
+/// Added to a report that was recorded at an earlier preparation.
 const KNOWN: &str =
     "it was frozen before, and these are the figures of then: the next calls have the snapshot made again";
-/// The probe of the wall between clones.
+/// The probe for the separation of clones.
 const WALL: &str = "fork-call-wall";
 
 /// Runs functions as forks of a snapshot.
@@ -47,7 +48,7 @@ pub struct ForkExecutor {
     forest: Arc<Forest>,
 }
 
-/// The trees that somebody holds.
+/// All trees in use.
 #[derive(Default)]
 struct Forest(Mutex<Vec<Weak<Tree>>>);
 
@@ -73,7 +74,7 @@ impl Forest {
         }
     }
 
-    /// Lets go of the zygotes without clones that were used least recently, until they have freed this much.
+    /// Releases zygotes without clones, the least recently used first, until this much memory is free.
     async fn reclaim(&self, wanted: ByteSize, spare: &FunctionPath) {
         let others = self.trees().into_iter().filter(|tree| tree.function.path != *spare);
         let mut trees: Vec<_> = others.filter_map(|tree| Some((tree.unused()?, tree))).collect();
@@ -83,7 +84,7 @@ impl Forest {
             if freed >= wanted.as_u64() {
                 break;
             }
-            // Its own: those before it stay with their clones.
+            // Only the serving zygote's: former ones stay as long as their clones.
             let Some(zygote) = zygote.upgrade() else { continue };
             let memory = zygote.memory().await.as_u64();
             drop(zygote);
@@ -96,23 +97,24 @@ impl Forest {
     }
 }
 
-/// How a function is run.
+/// How a function is started.
 enum Plan {
-    /// As forks.
+    /// By forking a zygote.
     Fork(Arc<Tree>),
-    /// As fresh processes: it cannot be frozen.
+    /// As fresh processes, because it cannot be frozen.
     Spawn(Arc<Tree>),
 }
 
 impl ForkExecutor {
-    /// Over a house that other executors may share. Functions without a snapshot are started in `stems` that somebody else keeps.
+    /// Uses a house that other executors may share. Functions without a snapshot start from the prewarmed
+    /// runtimes in `stems`, which another executor keeps.
     pub fn new(house: Arc<House>, stems: Arc<Stems>, config: ForkConfig) -> Self {
         let forest = Arc::<Forest>::default();
         tokio::spawn(prune(Arc::downgrade(&forest), config.idle));
         Self { ground: Arc::new(Ground::new(house, stems, config)), forest }
     }
 
-    /// What the host lacks for it, if something.
+    /// Why this host cannot fork, if it cannot.
     fn lacking(&self) -> Option<String> {
         self.ground
             .house
@@ -177,7 +179,7 @@ impl Executor for ForkExecutor {
         std::iter::once(fork).chain(kinds).collect()
     }
 
-    /// The executor of fresh processes names them.
+    /// The process executor lists them.
     fn kinds(&self) -> Vec<RuntimeKind> {
         Vec::new()
     }
@@ -227,7 +229,8 @@ impl Executor for ForkExecutor {
                 });
             }
             Err(NotFrozen::Broken(fault)) => {
-                // It may have been the host's load, or something outside: not noted, so that it is tried again.
+                // The cause may be the host's load or something outside Flint, so it is not recorded and
+                // tried again next time.
                 let why = Record::Refused(format!("it did not come to be frozen: {fault}"));
                 return Ok(Arc::new(self.prepared(tree, steps, took + began.elapsed(), why)));
             }
@@ -284,7 +287,7 @@ impl Executor for ForkExecutor {
     }
 
     async fn prewarm(&self, targets: &[PrewarmTarget]) {
-        // Runtimes without a function are the process executor's; that none are wanted means that memory is short.
+        // The process executor keeps prewarmed runtimes. An empty list means that memory is short.
         if targets.is_empty() {
             self.forest.prune(IDLE_UNDER_PRESSURE);
         }
@@ -320,14 +323,17 @@ impl Executor for ForkExecutor {
     }
 
     async fn shutdown(&self) {
+        // Concurrently: hundreds of snapshots in sequence would take longer than the invoker waits.
+        let mut ending = JoinSet::new();
         for tree in self.forest.trees() {
-            tree.end().await;
+            ending.spawn(async move { tree.end().await });
         }
+        ending.join_all().await;
     }
 }
 
 impl ForkExecutor {
-    /// A fresh process, for a function that cannot be frozen.
+    /// Starts a fresh process, for a function that cannot be frozen.
     async fn spawn(
         &self,
         tree: &Tree,
@@ -339,8 +345,8 @@ impl ForkExecutor {
         Ok((Arc::new(instance), started))
     }
 
-    /// A runtime that is up already, for a function whose snapshot was let go: its start is shorter than making a snapshot. `None` when there
-    /// is none that fits.
+    /// Takes a prewarmed runtime for a function whose snapshot was released: that is faster than making a
+    /// snapshot. `None` if no runtime fits.
     async fn prewarmed(
         &self,
         tree: &Arc<Tree>,

@@ -1,4 +1,4 @@
-//! From a function to its zygote: a runtime, the code, the warm-up, the freeze.
+//! Makes a zygote of a function: starts a runtime, loads the code, warms it up and freezes it.
 
 use std::{
     sync::Arc,
@@ -22,24 +22,25 @@ use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
 
 use crate::{ForkConfig, zygote::Zygote};
 
-/// Kept of what loading and warming up log, for messages.
+/// How much of the log of loading and warm-up is kept for messages.
 const MAX_LOGS: ByteSize = ByteSize::kib(64);
-/// What freezing may take beside the warm-up.
+/// How long freezing may take beyond the warm-up.
 const FREEZE_WITHIN: Duration = Duration::from_secs(20);
-/// The most of an answer to a warm-up call.
+/// The longest answer to a warm-up call.
 const MAX_RESULT: ByteSize = ByteSize::mib(64);
 
-/// What no call waits for takes the processor from no other sandbox for so long at most, so that it is made in time also on a server that is never idle.
+/// How long a zygote that no call waits for is made in the background at most, so that it is finished even on
+/// a server that is never idle.
 const LONGEST_IN_BACKGROUND: Duration = Duration::from_secs(1);
 
-/// Whom a zygote is grown for.
+/// What a zygote is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Calls that wait: what would only make it better, such as its warm-up, is left to a successor.
+    /// Waiting calls: whatever only improves it, such as the warm-up, is left to its successor.
     Calls,
     /// A deploy.
     Deploy,
-    /// To take over from one that serves, or to save later calls a start: nobody waits.
+    /// To succeed the serving zygote, or to save later calls a slow start; nobody waits.
     Succession,
 }
 
@@ -48,7 +49,8 @@ impl Purpose {
         !matches!(self, Self::Calls)
     }
 
-    /// How long it may be made in the background. Half of the time for warming up is left to it in any case.
+    /// How long it may be made in the background. At least half of the warm-up's time budget is left in the
+    /// foreground.
     fn background(self, warmup_budget: Duration) -> Option<Duration> {
         match self {
             Self::Calls => None,
@@ -58,7 +60,7 @@ impl Purpose {
     }
 }
 
-/// What a zygote is grown from.
+/// The parameters of making a zygote.
 pub(crate) struct Growth<'a> {
     pub(crate) house: &'a House,
     pub(crate) stems: &'a Stems,
@@ -70,7 +72,8 @@ pub(crate) struct Growth<'a> {
 }
 
 impl Growth<'_> {
-    /// A zygote, warmed up as the function asks unless calls wait for it. Nothing of a call goes into it.
+    /// Makes a zygote, warmed up as the function asks unless calls wait for it. It contains nothing of any
+    /// call.
     pub(crate) async fn grow(
         &self,
         progress: Progress<'_>,
@@ -90,7 +93,7 @@ impl Growth<'_> {
             }
             other => other?,
         };
-        // From here on only clones run code of the function.
+        // From here on the function's code runs in clones only.
         if let Err(error) = frozen.sandbox().open_network().await {
             return Err(NotFrozen::Broken(Fault::Platform { cause: error.to_string() }));
         }
@@ -166,12 +169,12 @@ impl Growth<'_> {
         }
     }
 
-    /// Whether a zygote that calls wait for lacks something that a thorough one has.
+    /// Whether a thorough zygote has anything beyond one that was made for waiting calls.
     fn has_more_to_do(&self) -> bool {
         !self.function.snapshot.warmup.is_empty() || self.runtime.family.practises()
     }
 
-    /// Whether loading and warming up lack the network that calls have.
+    /// Whether loading and warm-up run without the network that calls have.
     fn is_cut_off(&self) -> bool {
         self.function.network == Network::Egress && !self.function.snapshot.warmup_network
     }
@@ -180,7 +183,7 @@ impl Growth<'_> {
         self.purpose.background(self.config.warmup_budget)
     }
 
-    /// The function's own time, and what it may have to stand back in the background.
+    /// The function's time limit, plus the time that it may be held back in the background.
     fn deadline(&self) -> Instant {
         Instant::now() + self.function.limits.timeout + self.background().unwrap_or_default()
     }
@@ -220,7 +223,8 @@ impl Growth<'_> {
     }
 }
 
-/// Whether the runtime can go on after a warm-up call with this fault: the code said no, in good order.
+/// Whether the runtime is usable after a warm-up call that failed like this: the code reported an error in an
+/// orderly way.
 fn survived(fault: &Fault, end: &CallEnd) -> bool {
     end.reusable || matches!(fault, Fault::Developer { .. })
 }

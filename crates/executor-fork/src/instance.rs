@@ -1,4 +1,4 @@
-//! A clone, as the pool sees it.
+//! A clone as an [`Instance`].
 
 use std::sync::{
     Arc,
@@ -13,14 +13,15 @@ use flint_runtimes::handler::HandlerInstance;
 
 use crate::zygote::Zygote;
 
-/// A clone of a zygote. The zygote lives as long as its clones: its sandbox is theirs.
+/// A clone of a zygote, which lives in the zygote's sandbox and therefore keeps it alive.
 pub(crate) struct Clone {
-    // Dropped in this order.
+    // Fields are dropped in this order.
     handler: HandlerInstance,
     zygote: Arc<Zygote>,
-    /// As long as it is there, the zygote is in use.
+    /// Marks the zygote as in use.
     _user: Arc<()>,
-    /// Siblings share a network, and its gate, with the zygote: it is open on this one's account for as long as this one is there.
+    /// The gate is the zygote's, since all clones share its network namespace. It admits this clone's
+    /// namespace while the clone lives.
     _admission: Option<Admission>,
     calls: AtomicU64,
 }
@@ -66,7 +67,7 @@ impl Instance for Clone {
 
     async fn stop(&self) {
         self.handler.stop().await;
-        // Told to the zygote once, however often it is stopped.
+        // Reported to the zygote once, however often the clone is stopped.
         let calls = self.calls.swap(0, Ordering::Relaxed);
         if let Some(exit) = self.handler.sandbox().exited() {
             self.zygote.siblings.ended(&exit, calls);

@@ -1,4 +1,5 @@
-//! What a snapshot was found to be, kept beside the prepared code: preparing a function again says the same without warming it up again.
+//! The result of freezing a function, stored beside the prepared code, so that preparing it again needs no
+//! new warm-up.
 
 use std::{
     fs, io,
@@ -9,22 +10,23 @@ use flint_model::{Function, SnapshotReport};
 use flint_runtimes::prepare::artefact::Artefact;
 use serde::{Deserialize, Serialize};
 
-/// Records beside one artefact: whoever changes a function's parameters makes one at each deploy.
+/// Most records beside one artefact: each deploy with other parameters adds one.
 const KEPT: usize = 16;
 
-/// What came of the first attempt.
+/// The result of the first attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Record {
     /// A snapshot was made.
     Frozen(SnapshotReport),
-    /// The function stands in its way.
+    /// The function cannot be frozen, for this reason.
     Refused(String),
 }
 
 impl Record {
     fn file(artefact: &Artefact, function: &Function) -> PathBuf {
-        // The same code may be warmed up in several ways, and loads differently with other parameters and limits.
+        // The same code may have different warm-ups, and may load differently with other parameters and
+        // limits.
         let parameters: Vec<_> = function.parameters.environment().collect();
         let asked =
             serde_json::to_vec(&(&function.snapshot, &function.limits, &function.network, parameters));
@@ -45,7 +47,7 @@ impl Record {
     }
 }
 
-/// Removes all but so many records.
+/// Removes the oldest records beyond [`KEPT`].
 fn keep_newest(folder: &Path) -> io::Result<()> {
     let is_record = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,5 +1,5 @@
-//! Clones forked ahead of need. A fork is cheap beside the first touch of every page in the new process; a clone that has done that, on a dummy
-//! call, answers the real one several times sooner.
+//! Clones forked ahead of need. The `fork` itself is cheap beside the page faults of a new process: a clone
+//! that has taken them in a dummy call answers its first call several times faster.
 
 use std::{
     collections::VecDeque,
@@ -12,11 +12,11 @@ use tokio::{sync::Notify, time::timeout};
 
 use crate::{demand::Demand, zygote::Zygote};
 
-/// A clone that was taken is replaced this much later: at once, it would disturb the call that took it.
+/// A clone that was taken is replaced after this delay, so as not to disturb the call that took it.
 const REFILL_AFTER: Duration = Duration::from_millis(8);
-/// How often demand is looked at when nothing happens.
+/// How often the demand is reviewed when no call arrives.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// A clone not forked by then will not be.
+/// How long a fork may take before it is given up.
 const FORK_WITHIN: Duration = Duration::from_secs(5);
 
 /// The standby clones of one zygote.
@@ -37,7 +37,7 @@ impl Standbys {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call has come: one of them, if there is one that lives.
+    /// Records a call and takes a living clone, if there is one.
     pub(crate) fn take(&self, now: Instant) -> Option<Cell> {
         let mut kept = self.kept();
         kept.demand.arrived(now);
@@ -51,17 +51,17 @@ impl Standbys {
         taken
     }
 
-    /// Their sandboxes.
+    /// The clones' sandboxes.
     pub(crate) fn sandboxes(&self) -> Vec<Arc<flint_sandbox::Sandbox>> {
         self.kept().ready.iter().map(|cell| Arc::clone(&cell.sandbox)).collect()
     }
 
-    /// How many wait for a call.
+    /// How many clones wait for a call.
     pub(crate) fn ready(&self) -> usize {
         self.kept().ready.len()
     }
 
-    /// Lets go of those that are too many; whether one is missing.
+    /// Drops surplus clones; returns whether one is missing.
     fn balance(&self, most: usize) -> bool {
         let mut kept = self.kept();
         let wanted = kept.demand.wanted(Instant::now(), most);
@@ -70,10 +70,10 @@ impl Standbys {
     }
 }
 
-/// Keeps as many as demand says until the zygote is gone or does not fork any more.
+/// Keeps as many clones as the demand asks for, until the zygote has gone or ended.
 pub(crate) async fn keep(zygote: Weak<Zygote>, most: usize) {
     loop {
-        // Not held while nothing happens: one that is let go is to end at once.
+        // Only a weak reference is kept while waiting, so that a released zygote ends at once.
         let Some(changed) = zygote.upgrade().map(|strong| Arc::clone(&strong.standbys.changed)) else {
             return;
         };

@@ -1,15 +1,15 @@
-//! What became of snapshots and starts, counted.
+//! Counters of snapshots and starts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flint_executor::SnapshotCounts;
 
-/// One thing that happens.
+/// One counter.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
 impl Count {
-    /// It has happened.
+    /// Adds one.
     pub(crate) fn one(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -30,7 +30,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// With nothing of what there is now.
+    /// The counters; the figures of the present are left at 0.
     pub(crate) fn counts(&self) -> SnapshotCounts {
         SnapshotCounts {
             from_standby: self.from_standby.read(),

@@ -1,4 +1,4 @@
-//! One revision of a function: its zygote now, and the next one.
+//! One revision of a function with its zygotes: the serving one, its predecessors and its successor.
 
 use std::{
     sync::{
@@ -28,11 +28,11 @@ use crate::{
     zygote::Zygote,
 };
 
-/// A start is tried with so many zygotes: one may end in the very moment it is asked.
+/// How many zygotes a start tries, since one may end in the very moment of the request.
 const ATTEMPTS: u32 = 3;
-/// A time limit below this may be too short for a zygote to be made within it.
+/// Below this time limit there may not be enough time to make a zygote during a call.
 const SHORT: Duration = Duration::from_secs(10);
-/// A function whose zygotes were tampered with so often is not frozen any more.
+/// After so many zygotes that were tampered with, the function is not frozen any more.
 const TOLERATED: u32 = 3;
 
 /// What all trees share.
@@ -41,7 +41,7 @@ pub(crate) struct Ground {
     pub(crate) stems: Arc<Stems>,
     pub(crate) config: ForkConfig,
     pub(crate) tally: Tally,
-    /// Turns of [`ForkConfig::made_at_once`].
+    /// Limits concurrent successions to [`ForkConfig::made_at_once`].
     pub(crate) successions: Semaphore,
 }
 
@@ -55,20 +55,20 @@ impl Ground {
 /// The zygotes of one revision.
 #[derive(Default)]
 struct Zygotes {
-    /// The one that clones come from.
+    /// The zygote that is forked.
     serving: Option<Arc<Zygote>>,
-    /// Those before it. One lives as long as clones of it do, which are its children, in its sandbox.
+    /// Its predecessors. Each lives as long as its clones, which are its children in its sandbox.
     former: Vec<Weak<Zygote>>,
 }
 
 impl Zygotes {
-    /// All that live.
+    /// All living zygotes.
     fn all(&self) -> impl Iterator<Item = Arc<Zygote>> {
         // The latest first.
         self.serving.iter().cloned().chain(self.former.iter().rev().filter_map(Weak::upgrade))
     }
 
-    /// The one that serves; where that can be forked no more, or there is none, the latest of those before it that can.
+    /// The latest zygote that can be forked.
     fn forkable(&self) -> Option<Arc<Zygote>> {
         self.all().find(|zygote| zygote.is_forkable())
     }
@@ -77,7 +77,7 @@ impl Zygotes {
         self.serving.as_ref().is_some_and(|serving| Arc::ptr_eq(serving, zygote))
     }
 
-    /// From now on this one serves.
+    /// Makes this one the serving zygote.
     fn serve(&mut self, zygote: Option<Arc<Zygote>>) {
         if let Some(former) = std::mem::replace(&mut self.serving, zygote) {
             self.former.push(Arc::downgrade(&former));
@@ -97,16 +97,16 @@ pub(crate) struct Tree {
     pub(crate) artefact: SharedArtefact,
     pub(crate) runtime: Arc<Runtime>,
     zygotes: Mutex<Zygotes>,
-    /// Only one is grown for those who wait.
+    /// Held while a zygote is made for waiting calls, so that there is only one.
     growing: tokio::sync::Mutex<()>,
-    /// The task that grows a thorough one beside the one that serves.
+    /// The task that makes a thorough zygote while another one serves.
     succession: Mutex<Option<JoinHandle<()>>>,
-    /// Starts without one.
+    /// Counts starts without a zygote.
     worth: Worth,
-    /// There was one before.
+    /// Whether there has been a zygote before.
     grown: AtomicBool,
     tampered: AtomicU32,
-    /// It could be frozen once, and cannot now.
+    /// Whether it could be frozen once and cannot any more.
     refuses: AtomicBool,
 }
 
@@ -144,7 +144,7 @@ impl Tree {
         }
     }
 
-    /// Grows the zygote that the function asks for.
+    /// Makes the zygote for a deploy.
     pub(crate) async fn grow(&self, progress: Progress<'_>) -> Result<SnapshotReport, NotFrozen> {
         let _one = self.growing.lock().await;
         let (zygote, report) = self.growth(Purpose::Deploy).grow(progress).await?;
@@ -152,8 +152,8 @@ impl Tree {
         Ok(report)
     }
 
-    /// A clone for a call, and since when there has been its zygote, where that had to be made first. A zygote that ends meanwhile is replaced; the call does not
-    /// notice.
+    /// Forks a clone for a call; with the time at which its zygote was finished, if it had to be made first.
+    /// A zygote that ends meanwhile is replaced, unnoticed by the call.
     pub(crate) async fn start(
         self: &Arc<Self>,
         context: &StartContext,
@@ -169,7 +169,8 @@ impl Tree {
                 }
             };
             let user = zygote.user();
-            // However little time its function has: a zygote from which no clone has come by then is taken to be broken.
+            // Independent of the function's time limit: a zygote that has not forked a clone by then is
+            // considered broken.
             let deadline = Instant::now() + BRING_UP;
             let cell = match zygote.clone_for_call(deadline, &self.ground.tally).await {
                 Ok(cell) => cell,
@@ -177,18 +178,19 @@ impl Tree {
                 Err(NotForked::Platform(why)) => return Err(platform(why)),
                 Err(error) => {
                     if matches!(error, NotForked::Deadline) {
-                        // Its clones may be in the middle of calls; it ends with the last of them.
+                        // Its clones may be serving calls, so it is left alone and ends with the last of
+                        // them.
                         self.retire(&zygote);
                         if Instant::now() >= context.deadline {
                             return Err(Fault::Deadline);
                         }
                         continue;
                     }
-                    // The clone alone may have ended: its zygote, and with it everybody else's call, is to live on.
+                    // Perhaps only the clone has ended. The zygote, on which other calls depend, is kept.
                     if attempt == 0 && matches!(error, NotForked::Ended) && !zygote.has_ended() {
                         continue;
                     }
-                    // Once, however many starts of a burst have found it.
+                    // Counted once, however many starts of a burst have noticed it.
                     if self.fell(&zygote)
                         && let NotForked::Tampered(what) = &error
                     {
@@ -227,7 +229,7 @@ impl Tree {
             );
             return Ok((Arc::new(Clone::new(handler, zygote, user, admission)), made));
         }
-        // One that ends whenever it is asked may do so on purpose.
+        // A zygote that ends whenever it is asked may do so on purpose.
         self.tampered.fetch_add(1, Ordering::Relaxed);
         Err(platform(format!(
             "{ATTEMPTS} snapshots of {} have ended while they were asked",
@@ -235,19 +237,20 @@ impl Tree {
         )))
     }
 
-    /// What a call wants to be set that the snapshot was not loaded with.
+    /// The variables of a call that the snapshot was not loaded with.
     fn env(&self, context: &StartContext) -> serde_json::Map<String, serde_json::Value> {
         let known: Vec<_> = self.function.parameters.environment().collect();
         let new = context.environment.iter().filter(|variable| !known.contains(variable));
         new.map(|(name, value)| (name.clone(), value.clone().into())).collect()
     }
 
-    /// Whether it is better not to freeze the function any more.
+    /// Whether the function should not be frozen any more.
     pub(crate) fn is_given_up(&self) -> bool {
         self.refuses.load(Ordering::Relaxed) || self.tampered.load(Ordering::Relaxed) >= TOLERATED
     }
 
-    /// [`Self::zygote`] for a call that waits no longer than that. What takes longer to freeze is made beside the calls: else each would begin it anew, and none have it.
+    /// [`Self::zygote`] with a deadline. If it passes, the zygote is made beside the calls: otherwise each
+    /// call would start making it and none would finish.
     async fn zygote_within(self: &Arc<Self>, deadline: Instant) -> Result<Arc<Zygote>, Fault> {
         match tokio::time::timeout_at(deadline.into(), self.zygote()).await {
             Ok(zygote) => zygote,
@@ -258,7 +261,8 @@ impl Tree {
         }
     }
 
-    /// A zygote where there was none: grown in the shortest way, unless somebody else has just done so; its thorough successor follows.
+    /// Makes a zygote where there is none, in the shortest way, unless another call has just done so. A thorough
+    /// successor follows.
     async fn zygote(self: &Arc<Self>) -> Result<Arc<Zygote>, Fault> {
         let _one = self.growing.lock().await;
         if let Some(zygote) = self.living() {
@@ -281,7 +285,8 @@ impl Tree {
         Ok(zygote)
     }
 
-    /// Grows a thorough zygote beside the one that serves, when its turn comes, and lets it take over.
+    /// Makes a thorough zygote while another one serves, once there is a permit for it, and lets it take
+    /// over.
     fn succeed(self: &Arc<Self>) {
         let mut succession = self.succession.lock().unwrap_or_else(PoisonError::into_inner);
         if succession.as_ref().is_some_and(|task| !task.is_finished()) {
@@ -290,11 +295,11 @@ impl Tree {
         let (tree, ground) = (Arc::downgrade(self), Arc::clone(&self.ground));
         *succession = Some(tokio::spawn(async move {
             let _turn = ground.successions.acquire().await;
-            // Another revision may be deployed by now.
+            // The tree has gone, perhaps because another revision was deployed meanwhile.
             let Some(tree) = tree.upgrade() else { return };
             match tree.growth(Purpose::Succession).grow(&|_| {}).await {
                 Ok((zygote, _)) => tree.take_over(zygote),
-                // Where there is none to go on with, the next attempt would end like this one.
+                // Without a zygote to go on with, later attempts would fail like this one.
                 Err(NotFrozen::Refused(why)) if tree.lacks_zygote() => tree.refuse(&why),
                 Err(reason) => {
                     tracing::warn!(function = %tree.function.path, ?reason, "no better snapshot could be made to succeed this one");
@@ -303,13 +308,13 @@ impl Tree {
         }));
     }
 
-    /// It could be frozen once, and cannot now.
+    /// Stops freezing a function that could be frozen once and cannot any more.
     fn refuse(&self, why: &str) {
         tracing::warn!(function = %self.function.path, why, "a function could not be frozen again; it is started as fresh processes");
         self.refuses.store(true, Ordering::Relaxed);
     }
 
-    /// Clones come from this one from now on.
+    /// Makes this the zygote that is forked from now on.
     fn take_over(&self, zygote: Arc<Zygote>) {
         if self.grown.swap(true, Ordering::Relaxed) {
             self.ground.tally.rebuilt.one();
@@ -317,31 +322,34 @@ impl Tree {
         self.zygotes().serve(Some(zygote));
     }
 
-    /// Whether there is nothing to fork.
+    /// Whether there is no zygote to fork.
     pub(crate) fn lacks_zygote(&self) -> bool {
         self.zygotes().forkable().is_none()
     }
 
-    /// A call was served by a fresh process because there was nothing to fork. Where such calls keep coming, a zygote is grown beside them.
+    /// Records that a call was served by a fresh process for want of a zygote. If such calls keep coming, a
+    /// zygote is made beside them.
     pub(crate) fn started_fresh(self: &Arc<Self>) {
         if self.worth.is_reached(Instant::now(), self.ground.config.idle) {
             self.succeed();
         }
     }
 
-    /// A start without a zygote came to nothing. What the time of a call is too short for is made beside the calls, with the time that a deploy has.
+    /// Records that a start without a zygote failed. If a call's time limit was too short for it, a zygote is
+    /// made beside the calls, with the time that a deploy has.
     pub(crate) fn not_started(self: &Arc<Self>, fault: &Fault) {
         if *fault == Fault::Deadline && self.function.limits.timeout < SHORT {
             self.succeed();
         }
     }
 
-    /// How many clones wait for a call; `None` when it has no zygote.
+    /// The number of clones that wait for a call; `None` without a zygote.
     pub(crate) fn standbys(&self) -> Option<usize> {
         self.zygotes().forkable().map(|zygote| zygote.standbys.ready())
     }
 
-    /// The zygote to fork. One that had been replaced, and lives on for the sake of its clones, serves again when there is no better one left: another one would be added to it.
+    /// The zygote to fork. A predecessor that lives on for its clones serves again when there is no better
+    /// one, since a new one would take memory beside it.
     fn living(self: &Arc<Self>) -> Option<Arc<Zygote>> {
         let mut zygotes = self.zygotes();
         let zygote = zygotes.forkable()?;
@@ -355,13 +363,13 @@ impl Tree {
         Some(zygote)
     }
 
-    /// This one is not to be asked again, and its clones are not to go on. Whether it was in service until now.
+    /// Kills a zygote with its clones. Returns whether it was serving until now.
     fn fell(&self, zygote: &Arc<Zygote>) -> bool {
         zygote.kill();
         self.retire(zygote)
     }
 
-    /// This one is not to be asked again, but its clones may go on. Whether it was in service until now.
+    /// Stops forking a zygote, whose clones may go on. Returns whether it was serving until now.
     fn retire(&self, zygote: &Arc<Zygote>) -> bool {
         zygote.give_up();
         let mut zygotes = self.zygotes();
@@ -376,15 +384,16 @@ impl Tree {
         self.zygotes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of a zygote that nobody has called for this long and that no clone needs, and of the one that was to succeed it. With clones it would live on, and another
-    /// one be made beside it when one is wanted: it goes when they have gone.
+    /// Releases the serving zygote, and the successor that is being made, if it was idle for this long and
+    /// has no clones. A zygote with clones would live on, and a new one would be made beside it for the next
+    /// call, so it is kept until its clones have gone.
     pub(crate) fn prune(&self, idle: Duration) -> bool {
         let mut zygotes = self.zygotes();
         let idles =
             zygotes.serving.as_ref().is_some_and(|zygote| zygote.is_unused() && zygote.idle() >= idle);
         if idles {
             zygotes.serve(None);
-            // Cancelled, its candidate is dropped, and so ended.
+            // Aborting the task drops its candidate, which ends it.
             if let Some(task) = &*self.succession.lock().unwrap_or_else(PoisonError::into_inner) {
                 task.abort();
             }
@@ -392,14 +401,14 @@ impl Tree {
         idles
     }
 
-    /// The zygote that [`Self::prune`] lets go of now, and since when nobody has called it.
+    /// The zygote that [`Self::prune`] would release, and for how long it has been idle.
     pub(crate) fn unused(&self) -> Option<(Duration, Weak<Zygote>)> {
         let zygotes = self.zygotes();
         let unused = zygotes.serving.as_ref().filter(|zygote| zygote.is_unused())?;
         Some((unused.idle(), Arc::downgrade(unused)))
     }
 
-    /// What its zygotes use, those included that only live on for their clones.
+    /// The memory of all its zygotes, including those that live on for their clones.
     pub(crate) async fn memory(&self) -> ByteSize {
         let zygotes: Vec<_> = self.zygotes().all().collect();
         let mut bytes = 0;
@@ -409,12 +418,12 @@ impl Tree {
         ByteSize::bytes(bytes)
     }
 
-    /// Ends its zygotes and waits until nothing is left.
+    /// Ends its zygotes and waits until nothing of them is left.
     pub(crate) async fn end(&self) {
         let succession = self.succession.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = succession {
             task.abort();
-            // Cancelled, its candidate is dropped, and so ended.
+            // Aborting the task drops its candidate, which ends it.
             let _ = task.await;
         }
         let zygotes: Vec<_> = std::mem::take(&mut *self.zygotes()).all().collect();

@@ -1,20 +1,23 @@
-//! When a function without a snapshot is worth one again.
+//! When to make a snapshot again for a function that has none.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Making a warmed-up snapshot takes about as much time as so many starts of a runtime, which is what each start without a snapshot costs in the end, because
-/// the prewarmed runtime that served it is replaced. It is made when these have been paid for, so that no rhythm of calls costs more than twice what it had to.
+/// Making a warmed-up snapshot takes about as long as so many starts of a runtime, and each start without a
+/// snapshot costs one, because the prewarmed runtime that it takes is replaced. Making the snapshot once that
+/// much has been spent costs at most twice the optimum, whatever the pattern of calls (as in the ski rental
+/// problem).
 const STARTS: u32 = 6;
 
-/// Starts without a snapshot, one soon after the other.
+/// Counts starts without a snapshot in quick succession.
 #[derive(Debug, Default)]
 pub(crate) struct Worth(Mutex<Option<(Instant, u32)>>);
 
 impl Worth {
-    /// There was another one. Whether a snapshot that is let go after `idle` is worth its making now; the count begins anew then.
+    /// Counts a start. Returns whether a snapshot, which would be released after `idle`, is worth making now;
+    /// if so the count starts again.
     pub(crate) fn is_reached(&self, now: Instant, idle: Duration) -> bool {
         let mut starts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = match *starts {

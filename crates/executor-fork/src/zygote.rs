@@ -1,4 +1,4 @@
-//! A function, loaded, warmed up and frozen, ready to be forked.
+//! A function that is loaded, warmed up and frozen, ready to be forked.
 
 use std::{
     sync::{
@@ -21,31 +21,32 @@ use crate::{
     tally::Tally,
 };
 
-/// Places for clones that are kept ready, so that a start need not wait for the launcher twice.
+/// Cells kept ready, so that a start need not wait for the launcher to make one.
 const SPARE_PLACES: usize = 2;
-/// A place that was taken is replaced this much later, the last one at once.
+/// A used cell is replaced after this delay, the last one at once.
 const REPLACE_AFTER: Duration = Duration::from_millis(8);
-/// The most forks under way.
+/// Most forks under way.
 const FORKS_AT_ONCE: usize = 64;
 
-/// A snapshot of one function. Dropping the last handle ends it; its clones hold one each.
+/// The zygote of a function. Each clone holds a handle; dropping the last handle ends the zygote.
 pub(crate) struct Zygote {
     frozen: Frozen,
     pub(crate) standbys: Standbys,
-    /// It was warmed up as the function asks.
+    /// Whether it was warmed up as the function asks.
     pub(crate) thorough: bool,
-    /// What its clones use.
+    /// The combined usage of its clones.
     pub(crate) siblings: Arc<Siblings>,
     place: CellSpec,
-    /// A burst is served in turns: a zygote forks one at a time anyway, and each fork under way needs descriptors and a process of the zygote's.
+    /// Limits forks under way: a zygote forks one clone at a time anyway, and each fork under way needs
+    /// descriptors and a place in the zygote's process limit.
     turns: Semaphore,
     spare: Mutex<Vec<flint_sandbox::Cell>>,
     born: Instant,
-    /// When it was last asked for a clone, or one of its clones was called, in ms after it was born.
+    /// When a clone was last requested or called, in ms since `born`.
     used: AtomicU64,
-    /// Another one is held for each clone, and for each call that is about to have one.
+    /// Cloned for each clone, and for each call that is about to have one.
     user: Arc<()>,
-    /// It is not to be asked again.
+    /// Whether it must not be asked for clones any more.
     given_up: AtomicBool,
 }
 
@@ -94,7 +95,8 @@ impl Zygote {
                 Ok(cell)
             }
             None => {
-                // A clone primes itself while it is looked at from outside. In a burst there is no such time to spare.
+                // A new clone primes itself during its inspection by the launcher. In a burst there is no
+                // time for that.
                 let alone = self.turns.available_permits() == FORKS_AT_ONCE;
                 let cell = self.fork(alone, deadline).await;
                 if cell.is_ok() {
@@ -106,7 +108,7 @@ impl Zygote {
         }
     }
 
-    /// A new clone.
+    /// Forks a new clone.
     pub(crate) async fn fork(&self, prime: bool, deadline: Instant) -> Result<Cell, NotForked> {
         let turn = tokio::time::timeout_at(deadline.into(), self.turns.acquire()).await;
         let _turn = turn.map_err(|_| NotForked::Deadline)?;
@@ -151,18 +153,18 @@ impl Zygote {
         now.saturating_duration_since(self.born).as_millis().try_into().unwrap_or(u64::MAX)
     }
 
-    /// Somebody asks for a clone, or calls one.
+    /// Records that a clone was requested or called.
     pub(crate) fn called(&self) {
         self.used.store(self.age_ms(Instant::now()), Ordering::Relaxed);
     }
 
-    /// Since when nobody has asked for a clone or called one.
+    /// The time since a clone was last requested or called.
     pub(crate) fn idle(&self) -> Duration {
         let now = self.age_ms(Instant::now());
         Duration::from_millis(now.saturating_sub(self.used.load(Ordering::Relaxed)))
     }
 
-    /// Held by whoever has a clone of it, or is about to: it is in use so long.
+    /// A token that marks the zygote as in use while it is held.
     pub(crate) fn user(&self) -> Arc<()> {
         Arc::clone(&self.user)
     }
@@ -171,7 +173,7 @@ impl Zygote {
         Arc::strong_count(&self.user) == 1
     }
 
-    /// It is not to be asked again; its clones may go on.
+    /// Stops requests for further clones; existing ones go on.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::Relaxed);
     }
@@ -181,22 +183,22 @@ impl Zygote {
         !self.has_ended() && !self.given_up.load(Ordering::Relaxed)
     }
 
-    /// Whether it can be forked no more.
+    /// Whether the process has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.frozen.sandbox().exited().is_some()
     }
 
-    /// Ends it at once, with all its clones.
+    /// Kills it with all its clones.
     pub(crate) fn kill(&self) {
         self.frozen.sandbox().kill();
     }
 
-    /// Returns when nothing of it is left.
+    /// Resolves when nothing of it is left.
     pub(crate) async fn ended(&self) {
         self.frozen.sandbox().wait().await;
     }
 
-    /// What it and its standby clones use.
+    /// The memory of it and its standby clones.
     pub(crate) async fn memory(&self) -> ByteSize {
         let mut bytes = self.frozen.sandbox().usage().await.map_or(0, |usage| usage.memory_bytes);
         for sandbox in self.standbys.sandboxes() {

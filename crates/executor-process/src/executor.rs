@@ -1,4 +1,4 @@
-//! The executor: what the rest of Flint sees of this crate.
+//! The executor `process`, this crate's interface to the rest of Flint.
 
 use std::{
     num::NonZeroU32,
@@ -29,7 +29,7 @@ use crate::{
     stdio::{Place, StdioInstance, Style},
 };
 
-/// Beside an artefact's code once it is known to load.
+/// The name of a file beside an artefact's code, there once the code is known to load.
 const LOADS: &str = "loads";
 
 /// Runs functions as sandboxed processes.
@@ -40,13 +40,13 @@ pub struct ProcessExecutor {
 }
 
 impl ProcessExecutor {
-    /// Over a house that other executors may share.
+    /// Uses a house that other executors may share.
     pub fn new(house: Arc<House>) -> Self {
         let nursery = Arc::new(Nursery { house: Arc::clone(&house) });
         Self { house, stems: Arc::default(), nursery }
     }
 
-    /// The runtimes that it keeps started, for other executors to take from.
+    /// The prewarmed runtimes, from which other executors may take too.
     pub fn stems(&self) -> &Arc<Stems> {
         &self.stems
     }
@@ -136,7 +136,7 @@ impl Executor for ProcessExecutor {
     }
 
     async fn prewarm(&self, targets: &[PrewarmTarget]) {
-        // A runtime that is up could not be given a function's code.
+        // Without it, a function's code could not be mounted into a running runtime's sandbox.
         let targets = if self.house.launcher().can_attach() { targets } else { &[] };
         self.stems.keep(targets, &self.nursery).await;
     }
@@ -159,8 +159,8 @@ impl Executor for ProcessExecutor {
 }
 
 impl ProcessExecutor {
-    /// Loads the code once and throws the instance away: finds syntax errors and a missing entry point, at the price of a cold
-    /// start. What the code does when it is loaded, it does.
+    /// Loads the code once and discards the instance, which finds syntax errors and a missing entry point at
+    /// the price of a cold start. Side effects of loading do happen.
     pub async fn validate(&self, prepared: &Arc<Prepared>) -> Result<(), PrepareError> {
         if prepared.function.contract != Contract::Handler {
             return Ok(());
@@ -278,10 +278,12 @@ impl ProcessExecutor {
     }
 }
 
-/// What a call may add to a program's environment and arguments: the longest argument, its headers, its secrets.
+/// How many bytes a call may add to a program's arguments and environment: the longest argument, its headers,
+/// its secrets.
 const BESIDE: usize = 256 << 10;
 
-/// Whether programs that have their environment from their start could be given this function's parameters; shims are told theirs.
+/// Checks that the function's parameters fit into its environment, for contracts where they are set at the
+/// program's start. Shims receive theirs over the link.
 fn environment_fits(function: &Function) -> Result<(), PrepareError> {
     if function.contract == Contract::Handler {
         return Ok(());

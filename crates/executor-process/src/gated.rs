@@ -1,4 +1,4 @@
-//! An instance that outlives the time of its calls: their requests to the API do not.
+//! An instance that outlives its calls' deadlines, which end the calls' requests to the API.
 
 use async_trait::async_trait;
 use flint_executor::{Call, Instance, Invoked};
@@ -6,8 +6,9 @@ use flint_gate::Gate;
 use flint_model::{ByteSize, InstanceId};
 use tokio::time::sleep_until;
 
-/// An instance of calls that run side by side, with a gate. One that serves a single call ends with its sandbox when its time is over, and every connection with
-/// it; here the sandbox goes on, so the gate is told.
+/// An instance that serves calls concurrently and has a gate. An instance that serves one call at a time ends
+/// with its sandbox at the deadline, and all its connections with it; here the sandbox goes on, so the gate
+/// is told each call's deadline.
 pub(crate) struct Gated<I> {
     pub(crate) instance: I,
     pub(crate) gate: Gate,
@@ -24,7 +25,7 @@ impl<I: Instance> Instance for Gated<I> {
         let running = self.gate.running(call.activation, deadline);
         let invoked = self.instance.invoke(call).await;
         if matches!(invoked, Invoked::Streaming { .. }) {
-            // It goes on at most until then.
+            // A stream ends by then at the latest.
             tokio::spawn(async move {
                 sleep_until(deadline.into()).await;
                 drop(running);

@@ -1,4 +1,4 @@
-//! What OpenWhisk's runtimes are told of a call: the body of `/run`, which is ActionLoop's line as well.
+//! The request that OpenWhisk's runtimes receive: the body of `/run`, which is also ActionLoop's line.
 
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, Call, Fault};
@@ -6,10 +6,10 @@ use flint_model::Function;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Most bytes of one call's arguments; fronts allow less.
+/// Longest arguments of one call; API fronts allow less.
 const ARGUMENTS_MAX: u64 = 64 << 20;
 
-/// The function's identity as its environment says it.
+/// The environment variables with the function's identity.
 pub(crate) fn identity(function: &Function) -> [(String, String); 3] {
     [
         ("__OW_NAMESPACE", function.path.namespace.to_string()),
@@ -19,7 +19,7 @@ pub(crate) fn identity(function: &Function) -> [(String, String); 3] {
     .map(|(name, value)| (name.to_owned(), value))
 }
 
-/// The whole of a call's body, which is taken out of it.
+/// Takes the whole body out of a call.
 pub(crate) async fn arguments(call: &mut Call) -> Result<Bytes, BodyError> {
     match std::mem::replace(&mut call.body, Body::Full(Bytes::new())) {
         Body::Full(bytes) => Ok(bytes),
@@ -30,7 +30,7 @@ pub(crate) async fn arguments(call: &mut Call) -> Result<Bytes, BodyError> {
     }
 }
 
-/// `{"value": …, "namespace": …, …}`. `arguments` must be a JSON value; nothing stands for `{}`.
+/// `{"value": …, "namespace": …, …}`. `arguments` must be a JSON value; if it is empty it means `{}`.
 pub(crate) fn of(function: &Function, call: &Call, arguments: &[u8]) -> Result<Vec<u8>, Fault> {
     #[derive(Serialize)]
     struct Run<'a> {

@@ -207,7 +207,7 @@ impl Instance for WasmInstance {
         self.id
     }
 
-    async fn invoke(&self, mut call: Call) -> Invoked {
+    async fn invoke(&self, call: Call) -> Invoked {
         let running = Running {
             logs: LogSink::new(call.max_logs),
             pace: Pace::until(call.deadline),
@@ -227,8 +227,7 @@ impl Instance for WasmInstance {
             Code::Program(program) => {
                 let program = Arc::clone(program);
                 let env = self.environment(&held, &call, environment::with_request);
-                let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
-                let (inlet, outlet) = (Inlet::new(body, running.breach.clone()), Outlet::default());
+                let (inlet, outlet) = (Inlet::new(call.body, running.breach.clone()), Outlet::default());
                 let (stdin, stdout) = (Box::new(inlet), Box::new(outlet.clone()));
                 let gate = self.gate.clone();
                 let seed = CallSeed { stdin, stdout, logs: running.logs.clone(), env, gate };
@@ -243,7 +242,7 @@ impl Instance for WasmInstance {
             Code::Http(component) => {
                 let component = Arc::clone(component);
                 let env = self.environment(&held, &call, environment::of);
-                let request = match contracts::request(&mut call, running.breach.clone()) {
+                let request = match contracts::request(call, running.breach.clone()) {
                     Ok(request) => request,
                     Err(cause) => return running.done(Err(platform(&cause)), Usage::default()),
                 };

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use flint_executor::{CallEnd, Fault, Invoked, Reply, ReplyHead};
-use flint_model::{ByteSize, LogStream, Usage};
+use flint_executor::{CallEnd, Fault, Invoked, Reply};
+use flint_model::{ByteSize, Usage};
 use flint_runtimes::{json, outcome};
 
 use crate::{
@@ -39,10 +39,8 @@ impl Running {
     }
 
     pub(crate) fn failed(self, error: &wasmtime::Error, starved: bool, usage: Usage) -> Invoked {
-        let (logs, logs_truncated) = self.logs.finish();
-        let fault = self.breach.or(fault::of(error, starved, last_words(&logs)));
-        let end = CallEnd { logs, logs_truncated, usage, reusable: true, fault: None };
-        Invoked::Done { result: Err(fault), end }
+        let fault = self.breach.or(fault::of(error, starved, self.logs.last_error_line()));
+        self.done(Err(fault), usage)
     }
 
     /// An answer that is complete, with its guest at its end. `too_long`: how long it is, where it is a result that was not kept to its end.
@@ -79,16 +77,14 @@ impl Running {
 /// A call that came as JSON and is answered with JSON gets a JSON result; any other the HTTP response.
 fn http_reply(
     status: http::StatusCode,
-    mut headers: http::HeaderMap,
+    headers: http::HeaderMap,
     body: Bytes,
     wanted: Wanted,
 ) -> Result<Reply, Fault> {
     if wanted.json && status.is_success() && json::is_object_or_array(&body) {
         return outcome::json(body, wanted.max_result);
     }
-    outcome::is_final(status)?;
-    outcome::remove_hop_by_hop(&mut headers);
-    Ok(Reply { head: ReplyHead::Http { status, headers }, body })
+    Ok(Reply { head: outcome::http(status, headers)?, body })
 }
 
 pub(crate) fn fault_of(cut: Cut) -> Fault {
@@ -104,12 +100,6 @@ pub(crate) fn platform(cause: &str) -> Fault {
 
 pub(crate) fn developer(message: String) -> Fault {
     Fault::Developer { message }
-}
-
-/// The last line of stderr with something in it.
-pub(crate) fn last_words(logs: &[flint_model::LogLine]) -> Option<String> {
-    let lines = logs.iter().rev().filter(|line| line.stream == LogStream::Stderr);
-    lines.map(|line| line.text.trim()).find(|text| !text.is_empty()).map(str::to_owned)
 }
 
 pub(crate) fn usage(spent: &Spent, memory: Option<usize>) -> Usage {

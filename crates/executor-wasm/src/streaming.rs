@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flint_executor::{BodySender, CallEnd, Invoked, LastWord, ReplyHead, body_channel};
+use flint_executor::{BodySender, CallEnd, Invoked, LastWord, body_channel};
 use flint_runtimes::outcome;
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -12,7 +12,7 @@ use crate::{
     exchange::Exchange,
     executor::House,
     fault,
-    running::{Running, developer, fault_of, last_words, usage, usage_of},
+    running::{Running, developer, fault_of, usage, usage_of},
 };
 
 /// Answers with what has come, and goes on behind, in a task that `relaying` keeps.
@@ -24,13 +24,10 @@ pub(crate) fn stream(
     spent: Spent,
 ) -> Invoked {
     let head = match exchange.take_head() {
-        Some((status, mut headers)) => {
-            if let Err(fault) = outcome::is_final(status) {
-                return running.done(Err(fault), usage(&spent, None));
-            }
-            outcome::remove_hop_by_hop(&mut headers);
-            ReplyHead::Http { status, headers }
-        }
+        Some((status, headers)) => match outcome::http(status, headers) {
+            Ok(head) => head,
+            Err(fault) => return running.done(Err(fault), usage(&spent, None)),
+        },
         None => answer::ok("application/octet-stream"),
     };
     let (sender, body) = body_channel();
@@ -84,12 +81,12 @@ async fn relay(
     let usage = usage_of(cpu, Some(ended.memory));
     match (ended.outcome, broken) {
         (Err(error), _) => {
-            let (logs, logs_truncated) = running.logs.finish();
-            let fault = running.breach.or(fault::of(&error, ended.starved, last_words(&logs)));
+            let last_words = running.logs.last_error_line();
+            let fault = running.breach.or(fault::of(&error, ended.starved, last_words));
             if let Some(word) = take(&last_word) {
                 word.broken(&fault);
             }
-            CallEnd { logs, logs_truncated, usage, reusable: true, fault: Some(fault) }
+            running.end(Some(fault), usage)
         }
         (Ok(()), Some(why)) => {
             let fault = running.breach.or(developer(why));

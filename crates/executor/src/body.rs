@@ -1,38 +1,39 @@
-//! Bodies of requests and responses: whole, or as a stream with backpressure.
+//! Bodies of requests and responses, whole or as streams with backpressure.
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-/// Pieces in flight between the two ends of a streamed body; the sender waits beyond that.
+/// How many pieces of a streamed body may be in flight before the sender waits.
 const PIECES_IN_FLIGHT: usize = 8;
-/// And the last word.
+/// One slot more, for [`LastWord`].
 const ROOM: usize = PIECES_IN_FLIGHT + 1;
 
 /// A body.
 #[derive(Debug)]
 pub enum Body {
-    /// All of it.
+    /// The whole body.
     Full(Bytes),
-    /// Piece by piece.
+    /// A stream of pieces.
     Stream(BodyReceiver),
 }
 
-/// The receiving end of a streamed body. The stream ends well when the sender is dropped after its last piece.
+/// The receiving end of a streamed body. The body is complete when the sender is dropped after its last
+/// piece.
 pub type BodyReceiver = mpsc::Receiver<Result<Bytes, BodyError>>;
 
 /// The sending end of a streamed body.
 pub type BodySender = mpsc::Sender<Result<Bytes, BodyError>>;
 
-/// Why a streamed body ended before its end.
+/// Why a streamed body is incomplete.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BodyError {
-    /// The sender went away.
+    /// The sender broke off.
     #[error("the body ended early: {0}")]
     Broken(String),
-    /// More than is allowed.
+    /// It is larger than allowed.
     #[error("the body is larger than {0} bytes")]
     TooLarge(u64),
-    /// Its sender kept its taker waiting for too long.
+    /// The sender took too long.
     #[error("the body came too slowly")]
     Late,
 }
@@ -42,17 +43,19 @@ pub fn body_channel() -> (BodySender, BodyReceiver) {
     mpsc::channel(ROOM)
 }
 
-/// Room for the word that a body broke off, kept from the beginning: a receiver that has not taken a piece for long gets it too.
+/// A reserved slot for the report that a body broke off. Reserved at the start, so that the report gets
+/// through even when the receiver has not taken a piece for long and the channel is full.
 #[derive(Debug)]
 pub struct LastWord(Option<mpsc::OwnedPermit<Result<Bytes, BodyError>>>);
 
 impl LastWord {
-    /// For a body of which nothing has been sent.
+    /// Reserves the slot. Nothing may have been sent yet.
     pub fn of(sender: &BodySender) -> Self {
         Self(sender.clone().try_reserve_owned().ok())
     }
 
-    /// The body is not complete. Without this word, the stream's end would look like the body's end.
+    /// Reports that the body is incomplete. Without that report the end of the stream would be taken for the
+    /// end of the body.
     pub fn broken(self, why: &(impl std::fmt::Display + ?Sized)) {
         if let Some(room) = self.0 {
             room.send(Err(BodyError::Broken(why.to_string())));
@@ -61,7 +64,7 @@ impl LastWord {
 }
 
 impl Body {
-    /// The whole body, if it has at most `limit` bytes.
+    /// Collects the whole body, if it has at most `limit` bytes.
     pub async fn collect(self, limit: u64) -> Result<Bytes, BodyError> {
         let mut pieces = match self {
             Self::Full(bytes) if bytes.len() as u64 > limit => return Err(BodyError::TooLarge(limit)),

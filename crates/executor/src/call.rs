@@ -1,4 +1,4 @@
-//! One call, as an instance gets it.
+//! One call, as an instance receives it.
 
 use std::{sync::Arc, time::Instant};
 
@@ -7,26 +7,27 @@ use http::{HeaderMap, Method};
 
 use crate::Body;
 
-/// One call. A JSON action is the special case of a small body without a [`CallHead`].
+/// One call. A plain JSON action has a small body and no [`CallHead`].
 #[derive(Debug)]
 pub struct Call {
     /// The activation.
     pub activation: ActivationId,
     /// The request's transaction id, for the function's environment and for logs.
     pub transaction: Arc<str>,
-    /// When the instance is to be stopped if it has not answered.
+    /// When the instance is stopped if it has not answered.
     pub deadline: Instant,
-    /// The same by the wall clock, for the function to see.
+    /// The deadline by the wall clock, which the function is told.
     pub deadline_at: Timestamp,
-    /// The HTTP request that the call came from; absent: the body is a JSON value, the function's parameters.
+    /// The HTTP request that the call came from. Without one the body is a JSON value, the function's
+    /// parameters.
     pub head: Option<Box<CallHead>>,
     /// The request body.
     pub body: Body,
-    /// The key that the function may call Flint with, when it is to have one.
+    /// The key with which the function may call Flint, if it is to have one.
     pub api_key: Option<Arc<str>>,
-    /// How much of the JSON result is taken; a longer one is [`crate::Fault::ResultTooLarge`].
+    /// The longest JSON result; a longer one is [`crate::Fault::ResultTooLarge`].
     pub max_result: ByteSize,
-    /// How much of what the call logs is kept.
+    /// How much of the call's log is kept.
     pub max_logs: ByteSize,
 }
 
@@ -39,6 +40,6 @@ pub struct CallHead {
     pub path: String,
     /// Its query without the `?`; empty when there is none.
     pub query: String,
-    /// Its headers, without hop-by-hop ones and without the caller's credentials.
+    /// Its headers, without hop-by-hop headers and the caller's credentials.
     pub headers: HeaderMap,
 }

@@ -1,4 +1,4 @@
-//! What makes instances.
+//! The trait [`Executor`], which makes instances, and the figures that it reports.
 
 use std::sync::Arc;
 
@@ -13,23 +13,25 @@ pub trait Executor: Send + Sync {
     /// Its name: `process`, `fork`, `wasm`.
     fn name(&self) -> &'static str;
 
-    /// Whether it runs functions of this strategy and contract at all; whether the host lets it is another question.
+    /// Whether it can run functions of this strategy and contract in principle; [`Self::capabilities`] says
+    /// whether this host lets it.
     fn handles(&self, strategy: &Strategy, contract: Contract) -> bool;
 
-    /// What the host offers it and what it lacks.
+    /// What this host offers and lacks for it.
     fn capabilities(&self) -> Vec<Capability>;
 
-    /// The runtimes it can serve, available or not, the default of each family first.
+    /// The runtimes that it supports, available or not, the default of each family first.
     fn kinds(&self) -> Vec<RuntimeKind>;
 
-    /// Whether the function may be deployed, as far as that can be said before it is prepared. One that is deployed already is prepared again without being
-    /// asked for this.
+    /// Whether the function may be deployed, as far as that is known before it is prepared. Not asked when a
+    /// deployed function is prepared again.
     fn admits(&self, _function: &Function) -> Result<(), PrepareError> {
         Ok(())
     }
 
-    /// Makes a function ready to start: unpack, compile, warm, snapshot. The result is kept on disk under its content's
-    /// address; preparing twice is a no-op. Never runs user code outside a sandbox.
+    /// Makes a function ready to start: unpacks, compiles, warms up, takes a snapshot. The result is kept on
+    /// disk under the digest of the content, so preparing twice is a no-op. Never runs user code outside a
+    /// sandbox.
     async fn prepare(
         &self,
         source: FunctionSource,
@@ -39,81 +41,86 @@ pub trait Executor: Send + Sync {
     /// Starts an instance and loads the code, by the deadline.
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure>;
 
-    /// Keeps this many runtimes started without a function, for [`Self::start`] to take; replaces what was said before. None at all: memory is short, and
-    /// whatever is only there to make starts quicker is to go, except what is in use.
+    /// Keeps this many runtimes started without a function, for [`Self::start`] to take; replaces the
+    /// previous targets. An empty list means that memory is short: release everything that only makes starts
+    /// faster, except what is in use.
     async fn prewarm(&self, targets: &[PrewarmTarget]);
 
-    /// A call of the function `spare` waits for this much memory: gives back at once that of snapshots which nothing runs from, the least recently
-    /// used first, until it is enough or none is left; that function's own stays.
+    /// A call of the function `spare` waits for `wanted` bytes of memory: releases snapshots without running
+    /// clones, the least recently used first, until that much is free or none is left. The snapshot of
+    /// `spare` itself is kept.
     async fn reclaim(&self, _wanted: ByteSize, _spare: &FunctionPath) {}
 
-    /// Memory that runtimes without a function, and snapshots, use now.
+    /// Memory that prewarmed runtimes and snapshots use now.
     async fn prewarmed_memory(&self) -> ByteSize;
 
-    /// What it keeps of snapshots; `None` when it makes none.
+    /// The state of its snapshots; `None` if it makes none.
     fn snapshots(&self) -> Option<SnapshotCounts> {
         None
     }
 
-    /// What it keeps of a pool that instances are allocated from; `None` when there is none (yet).
+    /// The state of the pool from which instances are allocated; `None` if there is none (yet).
     fn slots(&self) -> Option<SlotCounts> {
         None
     }
 
-    /// Does what may take long about the next [`Self::collect`], for which deploys wait, while they go on.
+    /// Does the slow part of the next [`Self::collect`] ahead of it. Deploys wait for a collection, but not
+    /// for this.
     async fn measure(&self) {}
 
-    /// Removes prepared artefacts of functions other than `keep`.
+    /// Removes the prepared artefacts of all functions but `keep`.
     async fn collect(&self, keep: &[Arc<Function>]);
 
-    /// Ends everything it keeps.
+    /// Ends everything that it keeps.
     async fn shutdown(&self);
 }
 
-/// Snapshots at one moment, and what became of them so far.
+/// Snapshots at one moment, and counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotCounts {
-    /// Snapshots that can be forked now.
+    /// Snapshots that can be forked.
     pub zygotes: u64,
     /// Clones that were forked ahead and wait for a call.
     pub standbys: u64,
-    /// Starts that took a clone forked ahead.
+    /// Starts that took such a clone.
     pub from_standby: u64,
-    /// Starts that forked one.
+    /// Starts that forked a clone.
     pub forked: u64,
-    /// Starts as a fresh process, of functions that could not be frozen, were given up or had no snapshot at the moment.
+    /// Starts as a fresh process, because the function could not be frozen, was given up or had no snapshot
+    /// at that moment.
     pub fresh: u64,
     /// Snapshots found to have been tampered with.
     pub tampered: u64,
-    /// Snapshots made again after the first of their function had gone.
+    /// Snapshots that were made anew after an earlier one of their function had ended.
     pub rebuilt: u64,
 }
 
-/// A pool of prepared memory that instances are allocated from, at one moment.
+/// A pool of preallocated memory for instances, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotCounts {
     /// Slots in all.
     pub total: u64,
-    /// What decided how many: one of few words, the same for the pool's life.
+    /// What limits their number: one of a few fixed words, constant for the pool's life.
     pub bound: &'static str,
     /// Calls that have an instance from it.
     pub live: u64,
     /// Slots that hold an instance's memory.
     pub in_use: u64,
-    /// Slots that are free and were used before: the next instance of the same code begins with them.
+    /// Free slots that keep pages of their last instance; the next instance of the same code gets one of
+    /// them.
     pub warm: u64,
-    /// Memory that free slots keep.
+    /// Memory kept by free slots.
     pub kept: ByteSize,
-    /// Calls that found the pool full and had to wait.
+    /// Calls that had to wait because the pool was full.
     pub waited: u64,
-    /// Those of them whose time limit passed before there was room.
+    /// Those of them whose time limit passed first.
     pub refused: u64,
 }
 
-/// Something a host may or may not offer.
+/// An ability that a host may or may not have.
 #[derive(Clone, Debug)]
 pub struct Capability {
-    /// What: `isolation process`, `network egress`, `runtime nodejs:20`.
+    /// Its name: `isolation process`, `network egress`, `runtime nodejs:20`.
     pub name: String,
     /// How it is provided, or what is missing and how to get it.
     pub state: Result<String, String>,
@@ -124,9 +131,9 @@ pub struct Capability {
 pub struct RuntimeKind {
     /// Its name.
     pub kind: Kind,
-    /// What `family:default` means.
+    /// Whether it is what `family:default` means.
     pub default: bool,
-    /// The code must say its entry point.
+    /// Whether the entry point must be given.
     pub requires_main: bool,
     /// What was found (`v20.20.2 at /usr/bin/node`), or what is missing and which package brings it.
     pub state: Result<String, String>,

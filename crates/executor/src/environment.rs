@@ -1,12 +1,13 @@
-//! What a program learns of its call from the environment.
+//! Environment variables that tell a program about its call.
 
 use crate::{Body, Call};
 
-/// Headers that would pass for what the platform says itself, or for a proxy that a library sends requests to (`Http_Proxy`).
+/// Headers whose variable would be taken for one of the platform's own, or (`Http_Proxy`) for a proxy that a
+/// library sends requests to.
 const NOT_HEADERS: [&str; 4] = ["method", "path", "query", "proxy"];
 
 impl Call {
-    /// The activation's variables, as OpenWhisk names them.
+    /// The activation's variables, named as in OpenWhisk.
     pub fn variables(&self) -> Vec<(String, String)> {
         let mut variables = vec![
             ("__OW_ACTIVATION_ID".to_owned(), self.activation.to_string()),
@@ -17,8 +18,8 @@ impl Call {
         variables
     }
 
-    /// The request's: `Http_Method`, `Http_Path`, `Http_Query`, `Http_ContentLength`, `Http_<Header>` (`Http_Content_Type`), as OpenFaaS' classic
-    /// watchdog names them.
+    /// The request's variables, named as in OpenFaaS' classic watchdog: `Http_Method`, `Http_Path`,
+    /// `Http_Query`, `Http_ContentLength`, `Http_<Header>` (`Http_Content_Type`).
     pub fn request_variables(&self) -> Vec<(String, String)> {
         let mut variables = Vec::new();
         let mut add = |name: &str, value: String| variables.push((name.to_owned(), value));
@@ -45,7 +46,7 @@ impl Call {
                 }
             }
         }
-        // Neither the kernel nor programs take a NUL in the environment.
+        // Environment strings end at a NUL.
         variables.retain(|(_, value)| !value.contains('\0'));
         variables
     }

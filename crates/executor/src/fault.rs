@@ -1,4 +1,4 @@
-//! How a call, or a start, can fail.
+//! How a call or a start can fail.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ use crate::BodyError;
 pub enum EndOfProcess {
     /// With this exit code.
     Code(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Signal(i32),
 }
 
-/// As the developer knows it: `was ended by SIGSEGV`.
+/// In the developer's terms: `was ended by SIGSEGV`.
 impl fmt::Display for EndOfProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -28,7 +28,7 @@ impl fmt::Display for EndOfProcess {
     }
 }
 
-/// Those that end a process, on Linux (signal(7)).
+/// The names of signals that end a process on Linux (signal(7)).
 fn name_of_signal(signal: i32) -> Option<&'static str> {
     Some(match signal {
         1 => "SIGHUP",
@@ -53,19 +53,19 @@ fn name_of_signal(signal: i32) -> Option<&'static str> {
     })
 }
 
-/// Why there is no proper answer.
+/// Why there is no valid answer.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Fault {
-    /// The function's code failed: it does not load, threw, or says so itself.
+    /// The function's code failed: it did not load, threw, or reported an error.
     #[error("{message}")]
     Developer {
         /// What the developer needs to know.
         message: String,
     },
-    /// The answer is not what the contract asks for.
+    /// The answer violates the contract.
     #[error("the function answered with something that is not valid: {text}")]
     InvalidAnswer {
-        /// The beginning of what it answered.
+        /// The beginning of the answer.
         text: String,
     },
     /// The JSON result is longer than allowed.
@@ -81,7 +81,7 @@ pub enum Fault {
     /// The instance ended without an answer.
     #[error("the function's process ended without an answer")]
     Exited {
-        /// How, when that is known.
+        /// Its exit status, if known.
         end: Option<EndOfProcess>,
     },
     /// The time limit passed.
@@ -90,10 +90,10 @@ pub enum Fault {
     /// The memory limit was exceeded.
     #[error("the function exhausted its memory")]
     OutOfMemory,
-    /// The caller's request did not come whole.
+    /// The caller's request is incomplete.
     #[error("the request cannot be given to the function: {0}")]
     Request(BodyError),
-    /// The contract takes JSON, and the caller's request is none, for this reason.
+    /// The contract takes JSON, and the caller's request is not JSON; says why.
     #[error("the request cannot be given to the function: it is not JSON: {0}")]
     NotJson(String),
     /// Flint, or the host, failed.
@@ -105,7 +105,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether neither the function nor Flint is to blame.
+    /// Whether the caller is to blame, rather than the function or Flint.
     pub fn is_the_callers(&self) -> bool {
         matches!(self, Self::Request(_) | Self::NotJson(_))
     }

@@ -1,7 +1,9 @@
-//! The contract between Flint and whatever runs functions: [`Executor`] makes instances, an [`Instance`] serves calls.
+//! The contract between Flint and the techniques that run functions: an [`Executor`] makes instances, an
+//! [`Instance`] serves calls.
 //!
-//! One crate a technique implements it, and each passes the suite in [`conformance`] (feature `conformance`). The [`link`]
-//! module is the protocol that Flint's own runtime shims speak; see `docs/link-protocol.md`.
+//! Each technique is a crate that implements it and passes the suite in [`conformance`] (feature
+//! `conformance`). The [`link`] module is the protocol of Flint's own runtime shims; see
+//! `docs/link-protocol.md`.
 
 #![forbid(unsafe_code)]
 
@@ -12,18 +14,23 @@ pub mod conformance;
 mod contract;
 mod environment;
 mod fault;
+mod hop_by_hop;
 mod instance;
 pub mod link;
+mod media_type;
 mod patience;
 mod prepared;
 mod reply;
+mod request;
 mod zip_list;
 
 pub use body::{Body, BodyError, BodyReceiver, BodySender, LastWord, body_channel};
 pub use call::{Call, CallHead};
 pub use contract::{Capability, Executor, PrewarmTarget, RuntimeKind, SlotCounts, SnapshotCounts};
 pub use fault::{EndOfProcess, Fault};
+pub use hop_by_hop::remove_hop_by_hop;
 pub use instance::{BRING_UP, Instance, StartContext, StartFailure, Started};
+pub use media_type::media_type;
 pub use patience::{Late, until};
 pub use prepared::{FunctionSource, PrepareError, Prepared, Progress};
 pub use reply::{CallEnd, Invoked, Reply, ReplyHead};

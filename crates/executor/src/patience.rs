@@ -1,4 +1,4 @@
-//! Waiting until a moment at most.
+//! A timeout that is cheap for work that is done at once.
 
 use std::{
     future::{Future, poll_fn},
@@ -11,11 +11,12 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// The time was up.
+/// The deadline passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Late;
 
-/// As Tokio's timeout, whose timer costs every call references that all threads count: here there is one only where `work` is not done at once.
+/// Like Tokio's `timeout_at`, but makes a timer only if `work` is not done at the first poll: a timer clones
+/// a runtime handle, whose reference count all threads contend for.
 pub async fn until<F: Future>(deadline: Instant, work: F) -> Result<F::Output, Late> {
     let mut work = pin!(work);
     let mut timer = None;
@@ -23,7 +24,8 @@ pub async fn until<F: Future>(deadline: Instant, work: F) -> Result<F::Output, L
         if let Poll::Ready(done) = work.as_mut().poll(context) {
             return Poll::Ready(Ok(done));
         }
-        // Also rung when `work` has used up the task's turn each time.
+        // Outside Tokio's cooperative budget, so that the deadline is noticed even if `work` uses the budget
+        // up at every poll.
         let timer = timer.get_or_insert_with(|| Box::pin(unconstrained(sleep_until(deadline))));
         timer.as_mut().poll(context).map(|()| Err(Late))
     })

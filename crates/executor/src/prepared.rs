@@ -1,11 +1,11 @@
-//! What a deploy makes of a function, so that starting it is quick.
+//! The result of preparing a function, from which it starts quickly.
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use flint_model::{Function, SnapshotReport, Strategy};
 
-/// A function with its code, as it was deployed.
+/// A deployed function with its code.
 #[derive(Clone, Debug)]
 pub struct FunctionSource {
     /// The function.
@@ -14,7 +14,7 @@ pub struct FunctionSource {
     pub code: Bytes,
 }
 
-/// Told what a long step is doing, in a few words for people.
+/// Receives short descriptions of what a long step is doing, for people.
 pub type Progress<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 /// A function that can be started.
@@ -23,20 +23,20 @@ pub struct Prepared {
     pub function: Arc<Function>,
     /// What was done, for people: `unpacked 12 files`, `compiled Main.java`, `built an AOT cache`.
     pub steps: Vec<String>,
-    /// How long that took; zero when it was found ready.
+    /// How long preparing took; zero when the result was there already.
     pub took: Duration,
-    /// How it is run: what the function says, unless it fell back.
+    /// The strategy by which it runs: the function's own, unless it fell back.
     pub strategy: Strategy,
-    /// Why it is run otherwise than the function says, and what to do about it, for people.
+    /// Why it runs by another strategy than the function's, and what to do about it, for people.
     pub fallback: Option<String>,
-    /// What was warmed up and frozen, where something was.
+    /// What was warmed up and frozen, if anything.
     pub snapshot: Option<SnapshotReport>,
-    /// The executor's own.
+    /// The executor's own data.
     pub artefact: Box<dyn Any + Send + Sync>,
 }
 
 impl Prepared {
-    /// A function that is run the way it says, without a snapshot.
+    /// A function that runs by its own strategy, without a snapshot.
     pub fn plain(
         function: Arc<Function>,
         steps: Vec<String>,
@@ -61,7 +61,7 @@ impl fmt::Debug for Prepared {
 /// Why a function cannot be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// This host cannot run it so.
+    /// This host lacks what is needed to run it.
     #[error("{what} is not available on this host: {reason}")]
     Unavailable {
         /// The runtime or strategy asked for.
@@ -69,16 +69,16 @@ pub enum PrepareError {
         /// What is missing, and how to get it.
         reason: String,
     },
-    /// The code is not what its kind asks for.
+    /// The code is invalid for its kind.
     #[error("{0}")]
     Code(String),
-    /// Too many others are being prepared; later it will work.
+    /// Too many functions are being prepared; try again later.
     #[error("{0}")]
     Busy(String),
     /// There is too little room on the server's disk.
     #[error("{0}")]
     NoRoom(String),
-    /// The function's namespace has as much unpacked code as it may.
+    /// The namespace's unpacked code would exceed its quota.
     #[error("{0}")]
     OverQuota(String),
     /// Flint, or the host, failed.

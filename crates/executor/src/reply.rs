@@ -1,4 +1,4 @@
-//! What comes back from an instance.
+//! The results of a call: its answer, and what is known at its end.
 
 use bytes::Bytes;
 use flint_model::{LogLine, Usage};
@@ -7,21 +7,21 @@ use tokio::sync::oneshot;
 
 use crate::{BodyReceiver, Fault};
 
-/// An answer that is complete.
+/// A complete answer.
 #[derive(Debug)]
 pub struct Reply {
-    /// What kind of answer.
+    /// The kind of answer.
     pub head: ReplyHead,
-    /// All of its body. For [`ReplyHead::Json`] it has been checked to be one JSON value, an object or an array.
+    /// Its body. For [`ReplyHead::Json`] it has been checked to be a single JSON object or array.
     pub body: Bytes,
 }
 
-/// What an answer is.
+/// The kind of an answer.
 #[derive(Debug)]
 pub enum ReplyHead {
     /// A JSON result.
     Json,
-    /// An HTTP response of the function's own making.
+    /// An HTTP response made by the function.
     Http {
         /// Its status.
         status: StatusCode,
@@ -30,38 +30,39 @@ pub enum ReplyHead {
     },
 }
 
-/// What is known when a call is over.
+/// What is known at the end of a call.
 #[derive(Debug, Default)]
 pub struct CallEnd {
     /// What the call logged, in order.
     pub logs: Vec<LogLine>,
-    /// Something was left out of `logs` because of the limit.
+    /// Whether log lines were left out because of the limit.
     pub logs_truncated: bool,
-    /// What it used.
+    /// The resources that the call used.
     pub usage: Usage,
-    /// The instance can serve another call. After a fault other than [`Fault::ResultTooLarge`], one that [is the caller's](Fault::is_the_callers) or an invalid answer it cannot.
+    /// Whether the instance can serve another call. It cannot after a fault, except for
+    /// [`Fault::ResultTooLarge`], an invalid answer, and one that [is the caller's](Fault::is_the_callers).
     pub reusable: bool,
-    /// What went wrong after a streamed answer had begun.
+    /// What failed after a streamed answer had begun.
     pub fault: Option<Fault>,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug)]
 pub enum Invoked {
-    /// It is over.
+    /// The call is over.
     Done {
         /// The answer, or why there is none.
         result: Result<Reply, Fault>,
-        /// The rest.
+        /// What is known at its end.
         end: CallEnd,
     },
-    /// The function is answering with a stream; the instance is busy until `end` comes.
+    /// The function answers with a stream; the instance is busy until `end` arrives.
     Streaming {
         /// The HTTP response's head.
         head: ReplyHead,
         /// Its body.
         body: BodyReceiver,
-        /// Comes when the body is complete or broken and the logs are collected.
+        /// Arrives when the body is complete or broken and the logs are collected.
         end: oneshot::Receiver<CallEnd>,
     },
 }

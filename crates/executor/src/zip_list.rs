@@ -1,12 +1,13 @@
-//! How much a zip archive lists, before it is read.
+//! Counts the entries of a zip archive before the archive is opened.
 
-/// What each entry of the list at the end of a zip archive begins with.
+/// The signature of an entry in the central directory, at the end of a zip archive.
 const ENTRY: [u8; 4] = *b"PK\x01\x02";
 
-/// Whether a zip archive lists at most so many entries. Those of archives that are stored in it as they are count too.
+/// Whether a zip archive has at most `entries` signatures of central directory entries. Those of archives
+/// that are stored in it uncompressed count too.
 ///
-/// To be asked before an archive of somebody else's is opened: what reads it keeps some hundred bytes for each entry, of which
-/// each has 46 in the archive.
+/// Call it before opening an untrusted archive: a reader keeps some hundred bytes for each entry, which takes
+/// only 46 bytes in the archive.
 pub fn zip_lists_at_most(archive: &[u8], entries: usize) -> bool {
     let listed = archive.windows(ENTRY.len()).filter(|window| *window == ENTRY);
     listed.take(entries.saturating_add(1)).count() <= entries

@@ -1,4 +1,4 @@
-//! What a gate is bound to: whose calls its sandbox serves, and until when.
+//! A gate, as the API sees it: whose calls its sandbox serves, and until when.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use std::{
 use flint_model::{ActivationId, NamespaceName};
 use tokio::sync::Notify;
 
-/// The gate of one sandbox. That it is dropped changes nothing: it lives as long as the sandbox.
+/// The gate of one sandbox. It lives as long as the sandbox; dropping this handle does not close it.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<Bound>);
 
@@ -21,20 +21,20 @@ struct Bound {
 
 #[derive(Debug, Default)]
 struct Members {
-    /// On whose accounts the sandbox works now, each as often as it was admitted.
+    /// The namespaces for which the sandbox works now, and how often each was admitted.
     namespaces: HashMap<NamespaceName, usize>,
-    /// Calls whose time may end before the sandbox does.
+    /// The deadlines of calls that may end before the sandbox does.
     running: HashMap<ActivationId, Instant>,
 }
 
-/// Keys of a namespace are let in for as long as this is there.
+/// Admits a namespace's key until it is dropped.
 #[derive(Debug)]
 pub struct Admission {
     gate: Gate,
     namespace: NamespaceName,
 }
 
-/// The requests of an activation end at its deadline for as long as this is there.
+/// Bounds the requests of an activation by its deadline until it is dropped.
 #[derive(Debug)]
 pub struct Running {
     gate: Gate,
@@ -42,51 +42,51 @@ pub struct Running {
 }
 
 impl Gate {
-    /// Closed to everybody.
+    /// A gate that admits nobody yet.
     pub(crate) fn closed() -> Self {
         Self(Arc::default())
     }
 
-    /// From now on the sandbox works on this account too.
+    /// Admits a namespace, because the sandbox works for it from now on.
     pub fn admit(&self, namespace: NamespaceName) -> Admission {
         *self.members().namespaces.entry(namespace.clone()).or_default() += 1;
         self.0.changed.notify_one();
         Admission { gate: self.clone(), namespace }
     }
 
-    /// Whether the sandbox works on anybody's account. What it does before, it does for nobody.
+    /// Whether the sandbox works for any namespace. Before that, nothing that it does is done for anybody.
     pub fn is_open(&self) -> bool {
         !self.members().namespaces.is_empty()
     }
 
-    /// Whether the sandbox works on this account.
+    /// Whether the sandbox works for this namespace.
     pub fn admits(&self, namespace: &NamespaceName) -> bool {
         self.members().namespaces.contains_key(namespace)
     }
 
-    /// A call whose sandbox may go on when its time is over.
+    /// Registers a call whose sandbox may outlive its deadline.
     pub fn running(&self, activation: ActivationId, deadline: Instant) -> Running {
         self.members().running.insert(activation, deadline);
         Running { gate: self.clone(), activation }
     }
 
-    /// When the requests of this activation end, if that is before their sandbox does.
+    /// The deadline of this activation's requests, if it may come before the sandbox's end.
     pub fn deadline(&self, activation: ActivationId) -> Option<Instant> {
         self.members().running.get(&activation).copied()
     }
 
-    /// On whose account its connections are: that for which the sandbox works the most now.
+    /// The namespace to which its connections are charged: the one that is admitted most often.
     pub(crate) fn account(&self) -> Option<NamespaceName> {
         let members = self.members();
         members.namespaces.iter().max_by_key(|(_, count)| **count).map(|(namespace, _)| namespace.clone())
     }
 
-    /// How many there are who may have connections of their own.
+    /// How many admissions share its connections, at least one.
     pub(crate) fn members_now(&self) -> usize {
         self.members().namespaces.values().sum::<usize>().max(1)
     }
 
-    /// Resolves when there are more or fewer of them. For one who waits.
+    /// Resolves when an admission is added or dropped. For a single waiter.
     pub(crate) async fn changed(&self) {
         self.0.changed.notified().await;
     }

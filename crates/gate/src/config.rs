@@ -1,19 +1,20 @@
-//! What an operator can set.
+//! What an operator can configure about gates.
 
 use std::time::Duration;
 
-/// Bounds of gates.
+/// Limits of gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateConfig {
-    /// Where a gate listens on its sandbox's loopback.
+    /// The port on each sandbox's loopback.
     pub port: u16,
-    /// Connections at once from one sandbox, or from each of the clones that share one. Further ones wait to be accepted.
+    /// Concurrent connections from one sandbox, or for each of the clones that share one. Further ones wait
+    /// to be accepted.
     pub connections: usize,
-    /// Connections at once through all gates together, of which those of one account take at most half.
+    /// Concurrent connections through all gates together. One namespace gets at most half of them.
     pub max_connections: usize,
     /// How long a connection may stay idle, take to send a request's head, or leave an answer unread.
     pub idle: Duration,
-    /// The largest head of a request, in bytes; at least 8 KiB.
+    /// The largest request head in bytes; at least 8 KiB.
     pub max_header: usize,
 }
 

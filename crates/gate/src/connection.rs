@@ -1,4 +1,4 @@
-//! One connection.
+//! Serves HTTP on one connection to a gate.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use tower::Service;
 
 use crate::{Gate, patient::Patient};
 
-/// By what a client, or a proxy before a server, says who was called. Here a function says it, so it means nothing.
+/// Headers in which a client or a proxy names the server that was called. From a function they cannot be
+/// trusted.
 const SAID_OF_THE_SERVER: [HeaderName; 5] = [
     HOST,
     FORWARDED,
@@ -23,7 +24,7 @@ const SAID_OF_THE_SERVER: [HeaderName; 5] = [
     HeaderName::from_static("x-forwarded-for"),
 ];
 
-/// Serves requests until the other side goes, or takes too long.
+/// Serves requests until the peer closes the connection or takes too long.
 pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     http: &http1::Builder,
     stream: S,
@@ -38,7 +39,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     });
     let stream = TokioIo::new(Patient::new(stream, idle));
     if let Err(error) = http.serve_connection(stream, service).await {
-        // The function's doing: it went away, or does not speak HTTP.
+        // The function's doing: it closed the connection, or does not speak HTTP.
         tracing::debug!(%error, "a function's connection to the API ended early");
     }
 }

@@ -1,4 +1,4 @@
-//! A gate without a socket, for guests that run in this process.
+//! A gate without a socket, for guests that run in the server's own process.
 
 use std::{io, sync::Arc};
 
@@ -14,16 +14,17 @@ use crate::{
     gates::{Shared, place, serve},
 };
 
-/// What a connection holds of what the other end has not read, in bytes each way.
+/// How many unread bytes a connection buffers in each direction.
 const BUFFER: usize = 64 << 10;
 
-/// The gate of one guest in this process. Nothing listens anywhere: a connection is a pair of buffers, made for who holds this, and so nobody else can come in.
-/// What is served there, for whom and within which bounds is as at a socket. Its connections end when this is dropped.
+/// The gate of one guest in this process. Nothing listens: a connection is a pair of buffers, made for
+/// whoever holds this object, so that nobody else can connect. Otherwise it serves like a socket, with the
+/// same limits. Its connections end when it is dropped.
 #[derive(Debug)]
 pub struct DirectGate {
     shared: Arc<Shared>,
     gate: Gate,
-    /// Places for connections of this guest.
+    /// Limits this guest's connections.
     places: Arc<Semaphore>,
     end: CancellationToken,
     _ends: DropGuard,
@@ -44,15 +45,16 @@ impl DirectGate {
         }
     }
 
-    /// The port that guests say when they mean this gate, on the loopback that they do not have.
+    /// The port by which guests address this gate on a loopback that they do not have.
     pub fn port(&self) -> u16 {
         self.shared.config.port
     }
 
-    /// A connection to the API, when there is a place for it. It is served on the server's runtime, wherever this is called.
+    /// Opens a connection to the API as soon as the limits allow it. It is served on the server's runtime,
+    /// wherever this is called.
     ///
     /// # Errors
-    /// The server stops, or does not answer yet.
+    /// The server is stopping, or does not serve yet.
     pub async fn connect(&self) -> io::Result<DuplexStream> {
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
         let own = Arc::clone(&self.places).acquire_owned().await.map_err(|_| refused())?;
@@ -66,7 +68,7 @@ impl DirectGate {
     }
 }
 
-/// Serves to the end, or to that of the guest.
+/// Serves until the connection or the guest ends.
 async fn until(end: CancellationToken, serving: impl Future<Output = ()>, place: OwnedSemaphorePermit) {
     tokio::select! {
         () = end.cancelled() => {}

@@ -1,4 +1,4 @@
-//! All gates of a server.
+//! All gates of a server: accepting connections, and handing them to the API.
 
 use std::{
     io,
@@ -24,7 +24,7 @@ use crate::{
     places::{Place, Places},
 };
 
-/// After a failed accept (out of file descriptors, mostly), so that the loop does not spin.
+/// The pause after a failed accept, mostly for want of descriptors, so that the loop does not spin.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// All gates of a server. Clones share them.
@@ -35,27 +35,27 @@ pub struct Gates(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) config: GateConfig,
     http: http1::Builder,
-    /// What answers, once there is something; taken out again in the end.
+    /// The API, while there is one.
     api: RwLock<Option<Api>>,
-    /// Places for connections.
+    /// Limits connections.
     places: Places,
     pub(crate) tasks: TaskTracker,
     pub(crate) closing: CancellationToken,
 }
 
-/// What answers.
+/// The API that answers requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     router: Router,
-    /// The server's own threads, whoever asks.
+    /// The server's own runtime, on whatever thread a connection is made.
     pub(crate) runtime: Handle,
 }
 
 impl Gates {
-    /// None yet.
+    /// Without any gate yet.
     pub fn new(config: GateConfig) -> Self {
         let mut http = http1::Builder::new();
-        // hyper's own minimum is 8 KB. A read may bring more than its buffer is to have.
+        // hyper requires at least 8 KB, and a read may fill more than the buffer's limit.
         let most = config.max_header.max(8 << 10);
         http.timer(TokioTimer::new())
             .header_read_timeout(config.idle)
@@ -77,22 +77,23 @@ impl Gates {
         self.0.config.port
     }
 
-    /// What functions are to call the gate: `__OW_API_HOST`.
+    /// The URL by which functions call the gate: `__OW_API_HOST`.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port())
     }
 
-    /// What answers from now on, on the runtime that this is called on. Requests have the [`Gate`] that they came through as an extension, and it is for what answers to ask it.
+    /// Sets the API that answers from now on, on the current runtime. Each request carries the [`Gate`] that
+    /// it came through as an extension, which the API has to ask for whom it may answer.
     pub fn serve(&self, router: Router) {
         let api = Api { router, runtime: Handle::current() };
         *self.0.api.write().unwrap_or_else(PoisonError::into_inner) = Some(api);
     }
 
-    /// Serves on a socket that listens inside of a sandbox, until that ends, which `end` tells. `whose`: the account on which it works for all its life;
-    /// without, it is closed to everybody until somebody is admitted.
+    /// Serves on a socket that listens inside a sandbox, until `end` resolves. `whose` is the namespace for
+    /// which the sandbox works all its life; without it the gate admits nobody at first.
     ///
     /// # Errors
-    /// The socket cannot be waited on.
+    /// The socket cannot be registered with the runtime.
     pub fn open(
         &self,
         listener: OwnedFd,
@@ -107,7 +108,7 @@ impl Gates {
         let closing = self.0.closing.clone();
         let owner = whose.map(|namespace| gate.admit(namespace));
         self.0.tasks.spawn(async move {
-            // Dropped in the middle of whatever it does: it owns the socket and every connection.
+            // The future is dropped wherever it is, and with it the socket and every connection.
             tokio::select! {
                 () = end => {}
                 () = closing.cancelled() => {}
@@ -118,12 +119,12 @@ impl Gates {
         Ok(gate)
     }
 
-    /// A gate without a socket, to be asked by whoever runs a guest of this account in the server's own process.
+    /// A gate without a socket, for a guest of this namespace that runs in the server's own process.
     pub fn direct(&self, whose: NamespaceName) -> DirectGate {
         DirectGate::new(Arc::clone(&self.0), whose)
     }
 
-    /// Ends every gate and lets go of what answers.
+    /// Ends every gate and drops the API.
     pub async fn close(&self) {
         self.0.closing.cancel();
         self.0.tasks.close();
@@ -132,7 +133,7 @@ impl Gates {
     }
 }
 
-/// Accepts as many connections as there may be; the others wait in the kernel, which lets few wait.
+/// Accepts connections up to the limit. Further ones wait in the kernel's backlog, which is short.
 async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, gate: Gate) {
     let mut connections = JoinSet::new();
     loop {
@@ -143,7 +144,7 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, gate: Ga
             accepted = listener.accept(), if connections.len() < most => match accepted {
                 Ok((stream, _)) => {
                     let Some((api, place)) = place(&shared, &gate).await else { continue };
-                    // Best effort: without it small answers only wait a little longer.
+                    // Best effort: without it small answers are merely delayed a little.
                     let _ = stream.set_nodelay(true);
                     connections.spawn(serve(Arc::clone(&shared), stream, api, gate.clone(), place));
                 }
@@ -156,7 +157,7 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, gate: Ga
     }
 }
 
-/// A place for one more connection of this gate, when it has its turn, and what answers there; `None` when nothing does (yet).
+/// Waits for this gate's turn for a connection; returns it with the API, or `None` while there is no API.
 pub(crate) async fn place(shared: &Shared, gate: &Gate) -> Option<(Api, Place)> {
     let place = shared.places.next(gate.account()).await?;
     let api = shared.api.read().unwrap_or_else(PoisonError::into_inner).clone()?;

@@ -1,4 +1,4 @@
-//! A connection whose other side has to read what it asked for.
+//! A stream that times out when its peer does not read.
 
 use std::{
     io,
@@ -12,11 +12,12 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-/// A stream that fails when nothing can be written for too long: an answer that nobody reads would be kept for ever.
+/// Fails when a write cannot make progress for too long, since an answer that nobody reads would be kept for
+/// ever.
 pub(crate) struct Patient<S> {
     stream: S,
     patience: Duration,
-    /// Since a write had to wait.
+    /// Runs while a write is pending.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
@@ -25,7 +26,7 @@ impl<S> Patient<S> {
         Self { stream, patience, waiting: None }
     }
 
-    /// What came of a write; in its place an error, when that has waited too long.
+    /// The result of a write, or an error once it has been pending for too long.
     fn judge<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;

@@ -1,4 +1,5 @@
-//! Places for connections: so many in all, and of one account at most half of them, so that whoever keeps his busy keeps nobody else out.
+//! Fair limits on connections: so many in all, of which one namespace gets at most half, so that none keeps
+//! the others out.
 
 use std::{
     collections::HashMap,
@@ -8,19 +9,19 @@ use std::{
 use flint_model::NamespaceName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// On whose account a connection is; `None`: nobody's, because its sandbox works for nobody yet.
+/// The namespace to which a connection is charged; `None` if its sandbox does not work for any yet.
 type Account = Option<NamespaceName>;
 
-/// All of them.
+/// The limits.
 #[derive(Debug)]
 pub(crate) struct Places {
     all: Arc<Semaphore>,
     of_one: usize,
-    /// What each account that has some may have.
+    /// The share of each namespace that has connections.
     shares: Mutex<HashMap<Account, Weak<Semaphore>>>,
 }
 
-/// That of one connection, for as long as this is there.
+/// The permit of one connection, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     _all: OwnedSemaphorePermit,
@@ -28,15 +29,15 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    /// So many, at least one.
+    /// At most `most` connections, at least one.
     pub(crate) fn new(most: usize) -> Self {
         let most = most.clamp(1, Semaphore::MAX_PERMITS);
         Self { all: Arc::new(Semaphore::new(most)), of_one: most.div_ceil(2), shares: Mutex::default() }
     }
 
-    /// The next one for this account, when it has its turn.
+    /// Waits for a permit for this namespace.
     pub(crate) async fn next(&self, account: Account) -> Option<Place> {
-        // Its own first: what it has too many of does not stand in the common queue.
+        // Its own share first, so that requests beyond it do not queue for the common one.
         let share = self.share(account).acquire_owned().await.ok()?;
         let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
         Some(Place { _all: all, _share: share })
@@ -63,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// One that is there now.
+    /// A permit that is available at once.
     fn now(places: &Places, account: &str) -> Option<Place> {
         let next = pin!(places.next(NamespaceName::parse(account).ok()));
         match next.poll(&mut Context::from_waker(Waker::noop())) {

@@ -1,4 +1,4 @@
-//! An instance in the pool.
+//! An instance in the pool, and the state of it that can be used without the pool's lock.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -11,32 +11,32 @@ use tokio::sync::Notify;
 
 use crate::{InstanceKey, StartReport, freeze::Freeze};
 
-/// An instance in the pool. What is decided about it is decided under the pool's lock; what is kept here can be read, and
-/// noted, without.
+/// An instance in the pool. Decisions about it are made under the pool's lock; the fields here can be read
+/// and marked without it.
 pub(crate) struct Entry {
     pub(crate) id: InstanceId,
     pub(crate) key: Arc<InstanceKey>,
     pub(crate) function: Arc<Function>,
     pub(crate) instance: Arc<dyn Instance>,
-    /// How it is run: what its function says, unless that fell back.
+    /// The function's declared strategy, or the one it fell back to.
     pub(crate) strategy: Strategy,
-    /// Calls it serves at once.
+    /// Concurrent calls it serves.
     pub(crate) slots: u32,
-    /// Whether it has the processor.
+    /// Whether it is running or paused.
     pub(crate) freeze: Freeze,
     /// Tells its keeper to stop it.
     pub(crate) retire: Notify,
-    /// It serves no further call: it is broken, has ended, or is to be stopped.
+    /// Serves no further call: it is broken, has ended, or is to be stopped.
     condemned: AtomicBool,
-    /// Its function was updated or deleted: it serves the calls that were waiting for it, and then none.
+    /// Its function was updated or deleted: it serves the calls already waiting for it, and no others.
     outdated: AtomicBool,
     /// It has been given a call.
     called: AtomicBool,
-    /// It served a call since its memory was last measured.
+    /// It has served a call since its memory was last measured.
     used: AtomicBool,
-    /// The most memory that was seen.
+    /// The largest memory use seen.
     peak: AtomicU64,
-    /// How it was started, until its first call takes that.
+    /// How it was started, for its first call to take.
     report: Mutex<Option<Box<StartReport>>>,
 }
 
@@ -83,12 +83,12 @@ impl Entry {
         self.outdated.load(Ordering::Relaxed)
     }
 
-    /// Whether one call is all that it serves.
+    /// Whether it serves a single call only.
     pub(crate) fn is_single_use(&self) -> bool {
         self.strategy.is_single_use()
     }
 
-    /// Notes that it is given a call. `true` when that is not the first one.
+    /// Marks it as having been given a call; `true` if it had been given one before.
     pub(crate) fn mark_called(&self) -> bool {
         self.called.load(Ordering::Relaxed) || self.called.swap(true, Ordering::Relaxed)
     }
@@ -97,7 +97,7 @@ impl Entry {
         self.used.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it served a call since this was last asked.
+    /// Whether it has served a call since the last time this was asked.
     pub(crate) fn take_used(&self) -> bool {
         self.used.swap(false, Ordering::Relaxed)
     }
@@ -119,7 +119,8 @@ impl Entry {
     }
 }
 
-/// Calls that an instance of `function` serves at once: what its owner asked for, as far as the strategy can.
+/// Concurrent calls that an instance of `function` serves: the configured concurrency as far as the strategy
+/// allows it.
 pub(crate) fn slots(function: &Function, strategy: &Strategy) -> u32 {
     match strategy.reuse {
         Reuse::Never => 1,

@@ -1,4 +1,4 @@
-//! Whether an instance has the processor.
+//! Pausing and resuming an instance: whether it may use the processor.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -10,14 +10,15 @@ const PAUSING: u8 = 1;
 const PAUSED: u8 = 2;
 const RESUMING: u8 = 3;
 
-/// Whether an instance has the processor. A call may take an instance while it is being paused: it waits for that and resumes it.
+/// Whether an instance is running or paused. A call may take an instance while it is being paused: the call
+/// waits for the pause to end and resumes the instance.
 #[derive(Default)]
 pub(crate) struct Freeze {
     state: AtomicU8,
     changed: Notify,
 }
 
-/// Puts the state back when the future that was changing it is dropped.
+/// Sets the state that follows a change, also when the future making the change is dropped.
 struct Changing<'a> {
     freeze: &'a Freeze,
     then: u8,
@@ -31,12 +32,13 @@ impl Drop for Changing<'_> {
 }
 
 impl Freeze {
-    /// Claims the right to pause, with [`Self::pause`] to follow. Only for an instance without calls, under the pool's lock.
+    /// Claims the right to pause; [`Self::pause`] has to follow. Only for an instance without calls, under
+    /// the pool's lock.
     pub(crate) fn begin_pause(&self) -> bool {
         self.state.compare_exchange(RUNNING, PAUSING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Takes the processor away. When it is dropped halfway the instance counts as paused, and resuming it is harmless.
+    /// Pauses the instance. Dropped halfway, the instance counts as paused, and resuming it is harmless.
     pub(crate) async fn pause(&self, instance: &dyn Instance) {
         let _paused_then = Changing { freeze: self, then: PAUSED };
         instance.pause().await;
@@ -46,12 +48,12 @@ impl Freeze {
         self.state.load(Ordering::Acquire) == RUNNING
     }
 
-    /// Gives the processor back where it was taken.
+    /// Resumes the instance if it is paused or being paused.
     pub(crate) async fn resume(&self, instance: &dyn Instance) {
         while !self.is_running() {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Listens from here on, so that no change between the look at the state and the wait is missed.
+            // Registers for changes before looking at the state, so that none is missed.
             changed.as_mut().enable();
             match self.state.compare_exchange(PAUSED, RESUMING, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {

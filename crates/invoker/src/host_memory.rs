@@ -1,13 +1,13 @@
-//! How much memory Flint may count on.
+//! The memory budget of the pool when none is configured, from the memory of the host and of Flint's cgroups.
 
 use std::{fs, path::Path};
 
 use flint_model::ByteSize;
 
-/// The part of it that the pool takes unless told otherwise, in percent.
+/// The pool's default share of it, in percent.
 const POOL_PERCENT: u64 = 60;
 
-/// The budget when there is no telling how much memory the host has.
+/// The budget when the host's memory cannot be determined.
 const FALLBACK: ByteSize = ByteSize::mib(1024);
 
 /// What `pool.memory` is when it is not set.
@@ -24,7 +24,7 @@ fn total(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The smallest memory limit of the cgroups named in /proc/self/cgroup and of those around them.
+/// The smallest memory limit of the cgroups named in /proc/self/cgroup and their ancestors.
 fn limits(cgroups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let mut found = Vec::new();
     for line in cgroups.lines() {
@@ -42,7 +42,8 @@ fn limits(cgroups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> 
         let root = Path::new(root);
         let own = root.join(path.trim_start_matches('/'));
         for group in own.ancestors().take_while(|group| group.starts_with(root)) {
-            // `max`, or a number near 2^63 in the first version, is no limit; the minimum with the host's memory takes care of that.
+            // `max`, or a number near 2^63 in cgroup v1, means no limit; the minimum with the host's memory
+            // covers both.
             found.extend(read(&group.join(file)).and_then(|text| text.trim().parse::<u64>().ok()));
         }
     }

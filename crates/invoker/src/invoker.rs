@@ -1,4 +1,4 @@
-//! One node: executors, what they prepared, and the pool of instances.
+//! The invoker of one node: its executors, the functions they have prepared, and the pool of instances.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::{
     preparing::Preparing, prewarm::keep_prewarmed, shared::Shared, upkeep::look_after,
 };
 
-/// How long an executor may take to shut down when all its instances are stopped.
+/// How long an executor may take to shut down once all its instances are stopped.
 const EXECUTOR_PATIENCE: Duration = Duration::from_secs(5);
 
-/// One node.
+/// The invoker of one node.
 pub struct Invoker {
     executors: Vec<Arc<dyn Executor>>,
     pub(crate) blobs: Arc<dyn Blobs>,
@@ -25,8 +25,8 @@ pub struct Invoker {
 }
 
 impl Invoker {
-    /// An invoker with an empty pool. Must be called within a Tokio runtime: the pool is looked after by tasks, which
-    /// [`Self::shutdown`] joins.
+    /// An invoker with an empty pool. Must be called within a Tokio runtime: it spawns the tasks that look
+    /// after the pool, which [`Self::shutdown`] joins.
     pub fn new(config: InvokerConfig, executors: Vec<Arc<dyn Executor>>, blobs: Arc<dyn Blobs>) -> Arc<Self> {
         let budget = config.pool.memory.unwrap_or_else(host_memory::default_budget);
         let shared = Arc::new(Shared::new(Pool::new(budget.as_u64(), &config.pool)));
@@ -40,12 +40,12 @@ impl Invoker {
         self.executors.iter().flat_map(|executor| executor.kinds()).collect()
     }
 
-    /// What the host offers to all executors and what it lacks.
+    /// What the host offers to all executors, and what it lacks.
     pub fn capabilities(&self) -> Vec<Capability> {
         self.executors.iter().flat_map(|executor| executor.capabilities()).collect()
     }
 
-    /// The name of the executor that runs functions of this strategy and contract; `None` when there is none.
+    /// The name of the executor for this strategy and contract, if there is one.
     pub fn executor_of(&self, strategy: &Strategy, contract: Contract) -> Option<&'static str> {
         self.executors
             .iter()
@@ -69,14 +69,15 @@ impl Invoker {
         self.budget
     }
 
-    /// A slot of the instance that served this key last, is free and may serve a call that `nested` others wait for; `None` when all are busy.
+    /// A free slot of the most recently used instance of this key that may serve a call on which `nested`
+    /// callers wait; `None` when there is none.
     pub fn take(&self, key: &InstanceKey, nested: u32) -> Option<Lease> {
         let entry = self.shared.pool().take(key, nested)?;
         Some(Lease::new(Arc::clone(&self.shared), entry))
     }
 
-    /// Takes the memory for one more instance, if need be by stopping idle ones; for a call that `nested` others wait for also
-    /// [beyond the budget](crate::NESTED_LEVELS).
+    /// Reserves memory for one more instance, stopping idle ones if needed. For a call on which `nested`
+    /// callers wait, the reservation may exceed [the budget](crate::NESTED_LEVELS).
     pub fn reserve(
         &self,
         key: &Arc<InstanceKey>,
@@ -96,66 +97,69 @@ impl Invoker {
         Ok(Permit::new(Arc::clone(&self.shared), Arc::clone(key), Arc::clone(function), reserved?))
     }
 
-    /// Whether it is fair that `holder` loses an instance which has just finished a call, so that `claimant`, for which memory is
-    /// short, can have one.
+    /// Whether fairness lets `holder`, which has just finished a call, lose its instance to `claimant`, which
+    /// is short of memory.
     pub fn may_displace(&self, holder: &InstanceKey, claimant: &InstanceKey, function: &Function) -> bool {
         self.shared.pool().may_displace(holder, claimant, &function.limits)
     }
 
-    /// What the instances of the key's namespace, and those of the key itself, are charged: who has less comes first when memory is
-    /// short.
+    /// The charges of the key's namespace and of the key itself; when memory is short, the smallest comes
+    /// first.
     pub fn charges(&self, key: &InstanceKey) -> (ByteSize, ByteSize) {
         let pool = self.shared.pool();
         (ByteSize::bytes(pool.charge_of_namespace(&key.namespace)), ByteSize::bytes(pool.charge_of(key)))
     }
 
-    /// Returns when memory came free or an instance went. For one listener; news while nobody listens is kept.
+    /// Returns when memory became free or an instance went. For one listener; a notification without a
+    /// listener is kept.
     pub async fn capacity_changed(&self) {
         self.shared.capacity.notified().await;
     }
 
-    /// To be called when a function was updated or deleted: instances of `revision` and of older ones are found by no further call, except
-    /// those of the revisions in `keep`. Idle ones are stopped now, busy ones after the calls that wait for them already.
+    /// To be called after a function was updated or deleted: further calls find no instance of `revision` or
+    /// an older one, except those of revisions in `keep`. Idle instances are stopped now, busy ones after the
+    /// calls that already wait for them.
     pub fn forget(&self, path: &FunctionPath, revision: u64, keep: &[u64]) {
         let idle = self.shared.pool().forget(path, revision, keep, Instant::now());
         self.shared.totals.forgotten.add(idle);
         self.preparing.forget(path, revision, keep);
     }
 
-    /// To be called when something changed that instances of functions of `owner` were given in their environment: they are found by no
-    /// further call, and others are started.
+    /// To be called after a change to the environment given to instances of functions of `owner`: further
+    /// calls find none of them, and start others.
     pub fn renew(&self, owner: &NamespaceName) {
         let is_old = |key: &InstanceKey| key.variant != 0 && key.path.namespace == *owner;
         let idle = self.shared.pool().withdraw_all(is_old);
         self.shared.totals.forgotten.add(idle);
     }
 
-    /// To be called when a namespace was deleted: instances on its account, also of others' functions, are found by no further call.
+    /// To be called after a namespace was deleted: further calls find no instance on its account, including
+    /// those of other owners' functions.
     pub fn leave(&self, account: &NamespaceName) {
         let idle = self.shared.pool().withdraw_all(|key| key.namespace == *account);
         self.shared.totals.forgotten.add(idle);
     }
 
-    /// How many instances of functions on that account stay longer than others when nobody calls them, and how long, from now on; memory that
-    /// is needed elsewhere is taken from them as from others.
+    /// Sets how many instances on that account are kept longer than others while idle, and for how long.
+    /// Memory needed elsewhere is taken from them as from any others.
     pub fn keep_warm(&self, owner: &NamespaceName, kept: Option<KeepWarm>) {
         self.shared.pool().keep_warm(owner, kept);
     }
 
-    /// To be called before an old revision that was perhaps forgotten is called again: its instances stay like those of any other, until
-    /// the next [`Self::forget`].
+    /// To be called before an old revision, perhaps forgotten, is called again: its instances are kept like
+    /// any other until the next [`Self::forget`].
     pub fn want(&self, path: &FunctionPath, revision: u64) {
         self.shared.pool().want(path, revision);
     }
 
-    /// Does what may take long about the next [`Self::collect`].
+    /// Does the slow part of the next [`Self::collect`] in advance.
     pub async fn measure(&self) {
         for executor in &self.executors {
             executor.measure().await;
         }
     }
 
-    /// Removes prepared artefacts of functions other than `keep` from disk.
+    /// Removes the prepared artefacts of functions other than `keep` from disk.
     pub async fn collect(&self, keep: &[Arc<Function>]) {
         self.preparing.keep_only(keep);
         for executor in &self.executors {
@@ -163,24 +167,24 @@ impl Invoker {
         }
     }
 
-    /// What executors keep of snapshots, and what became of them.
+    /// Counts of the executors' snapshots.
     pub fn snapshots(&self) -> SnapshotCounts {
         self.executors.iter().find_map(|executor| executor.snapshots()).unwrap_or_default()
     }
 
-    /// What the executor whose instances come from slots has of them; `None` until there is such a pool.
+    /// Counts of the slot pool; `None` until an executor has one.
     pub fn slots(&self) -> Option<SlotCounts> {
         self.executors.iter().find_map(|executor| executor.slots())
     }
 
-    /// The pool now.
+    /// The state of the pool.
     pub fn stats(&self) -> InvokerStats {
         let stats = self.shared.pool().stats();
         InvokerStats { totals: self.shared.totals.read(), ..stats }
     }
 
-    /// Stops every instance, busy or not, all at once, within that time, and then the executors. A start in progress has a moment
-    /// to get done, and is given up then.
+    /// Stops every instance at once, busy or not, within that time, and then the executors. A start in
+    /// progress has a moment to finish and is then given up.
     pub async fn shutdown(&self, within: Duration) {
         self.shared.pool().close();
         self.shared.closing.cancel();

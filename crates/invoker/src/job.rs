@@ -1,4 +1,4 @@
-//! A call on its way to an instance, and what came of it.
+//! A call on its way to an instance, and its outcome.
 
 use std::{
     fmt,
@@ -18,23 +18,26 @@ use crate::InstanceKey;
 pub struct Job {
     /// What to call.
     pub function: Arc<Function>,
-    /// Which instances may serve it, and on whose account: they are never shared between invoking namespaces, also not of one published
-    /// function. Calls of one function whose environments differ in more than the call are told apart too: those that reach it through another
-    /// package binding, with other `init` parameters.
+    /// Which instances may serve it, and on whose account: instances are never shared between invoking
+    /// namespaces, not even those of one published function. Calls that reach a function through different
+    /// package bindings have different `init` parameters, and thus keys of their own.
     pub key: Arc<InstanceKey>,
-    /// The call. Its deadline is set anew when it begins to run: waiting does not count against the time limit.
+    /// The call. Its deadline is set anew when it begins to run, so that waiting does not count against the
+    /// time limit.
     pub call: Call,
-    /// Set when this call's instance loads its code, beside the function's `init` parameters.
+    /// Environment set when this call's instance loads its code, in addition to the function's `init`
+    /// parameters.
     pub environment: Arc<[(String, String)]>,
-    /// When the request arrived: zero on the timeline.
+    /// When the request arrived; the origin of the timeline.
     pub arrived: Instant,
-    /// How many calls wait for it, each for the next, with their instances: see [`NESTED_LEVELS`](crate::NESTED_LEVELS).
+    /// The length of the chain of callers that wait for it, each with its instance: see
+    /// [`NESTED_LEVELS`](crate::NESTED_LEVELS).
     pub nested: u32,
-    /// Awaited once the call has its instance, before it is given to it.
+    /// Awaited between getting an instance and giving the call to it.
     pub before: Option<Before>,
 }
 
-/// What has to be done right before a call is given to its instance; `false` withdraws the call.
+/// Work that has to be done right before a call is given to its instance; `false` withdraws the call.
 pub struct Before(pub Pin<Box<dyn Future<Output = bool> + Send>>);
 
 impl fmt::Debug for Before {
@@ -43,18 +46,18 @@ impl fmt::Debug for Before {
     }
 }
 
-/// What came of a job.
+/// The outcome of a job.
 #[derive(Debug)]
 pub struct Ran {
     /// Its stations so far; for a streamed answer, `ran` and `collected` come with [`StreamEnd`].
     pub timeline: Timeline,
-    /// When initialisation or run began; when it was refused, that moment.
+    /// When initialisation or the run began, or when the job was refused.
     pub start: Timestamp,
-    /// How long loading the code took, when this call's instance was cold. Includes bringing up the sandbox and the runtime.
+    /// For a cold start, the time to bring up the sandbox and the runtime and to load the code.
     pub init: Option<Duration>,
     /// Which instance served it.
     pub instance: Option<InstanceId>,
-    /// The rest.
+    /// How it ended.
     pub outcome: Outcome,
 }
 
@@ -72,13 +75,13 @@ pub enum Outcome {
         /// Logs and usage. Logs of a cold start come first.
         end: CallEnd,
     },
-    /// It is answering with a stream. The call goes on to its end also when the receivers are dropped.
+    /// It answers with a stream. The call runs to its end even if the receivers are dropped.
     Streaming {
         /// The HTTP response's head.
         head: ReplyHead,
         /// Its body.
         body: BodyReceiver,
-        /// Comes when the body is complete or broken.
+        /// Sent when the body is complete or broken.
         end: oneshot::Receiver<StreamEnd>,
     },
 }
@@ -127,7 +130,7 @@ pub enum Refusal {
         /// What was short.
         why: String,
     },
-    /// It could never run here.
+    /// It needs more memory than this node has.
     #[error(
         "{function} needs {needed} of memory, the pool has {budget}: lower its memory limit, or raise pool.memory"
     )]
@@ -147,7 +150,7 @@ pub enum Refusal {
         /// Why, and what to do.
         reason: String,
     },
-    /// Its [`Job::before`] said no.
+    /// [`Job::before`] withdrew it.
     #[error("the call was withdrawn before it began")]
     Withdrawn,
     /// The server is stopping.

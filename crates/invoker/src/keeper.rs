@@ -6,13 +6,13 @@ use tokio::time::timeout;
 
 use crate::{entry::Entry, shared::Shared};
 
-/// How long an executor may take to stop an instance before its memory is counted as free all the same.
+/// How long an executor may take to stop an instance; its memory counts as free after that.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long an executor may take to measure, pause or resume.
 pub(crate) const SHORT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Takes a stopped instance off the books, also when its executor panics.
+/// Takes a stopped instance out of the pool, also when its executor panics.
 struct Gone<'a>(&'a Shared, &'a Entry);
 
 impl Drop for Gone<'_> {
@@ -23,7 +23,7 @@ impl Drop for Gone<'_> {
     }
 }
 
-/// Owns an instance: measures it once, notices when it ends by itself, stops it when it is to be stopped.
+/// Owns an instance: measures it once, notices when it ends by itself, and stops it when asked to.
 pub(crate) async fn keep(shared: Arc<Shared>, entry: Arc<Entry>) {
     let _gone = Gone(&shared, &entry);
     let crashed = {
@@ -42,7 +42,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, entry: Arc<Entry>) {
     if crashed {
         let idle = shared.pool().ended(entry.id);
         if idle {
-            // Ending while a call runs is that call's fault, which tells of it.
+            // An instance that ends during a call is reported as that call's fault.
             shared.totals.crashed.add(1);
             tracing::warn!(instance = %entry.id, function = %entry.key.path, "an idle instance has ended by itself");
         }
@@ -54,7 +54,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, entry: Arc<Entry>) {
     }
 }
 
-/// Charges an instance what it uses now.
+/// Updates an instance's charge to its present memory use.
 pub(crate) async fn measure(shared: &Shared, entry: &Entry) {
     if let Ok(Some(memory)) = timeout(SHORT_PATIENCE, entry.instance.memory()).await {
         shared.pool().measured(entry.id, memory);

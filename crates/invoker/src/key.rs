@@ -1,4 +1,4 @@
-//! Which calls may share instances.
+//! The key that decides which calls may share instances.
 
 use std::{
     hash::{BuildHasher, Hash, Hasher, RandomState},
@@ -7,8 +7,8 @@ use std::{
 
 use flint_model::{Function, FunctionPath, NamespaceName};
 
-/// Calls with equal keys may be served by the same instances: one revision of one function on one namespace's account, with the same
-/// environment. To be made by [`Self::new`] and left as it is.
+/// Calls with equal keys may share instances: one revision of one function on one namespace's account, with
+/// the same environment. Made by [`Self::new`]; its fields must not be changed, since the hash covers them.
 #[derive(Clone, Debug)]
 pub struct InstanceKey {
     /// On whose account.
@@ -17,13 +17,13 @@ pub struct InstanceKey {
     pub path: FunctionPath,
     /// Which revision of it.
     pub revision: u64,
-    /// Which of the environments that it is called with: see [`crate::Job::key`]. 0 where there is but one.
+    /// Tells environments of one function apart, see [`crate::Job::key`]; 0 when there is only one.
     pub variant: u64,
-    /// Of all that: each call looks it up several times.
+    /// Hash of the other fields, since each call looks the key up several times.
     hash: u64,
 }
 
-/// Keyed, so that nobody chooses names that collide.
+/// Keyed, so that nobody can choose names that collide.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl InstanceKey {

@@ -1,4 +1,4 @@
-//! The right to give an instance one call at a time.
+//! A lease: the right to give an instance one call at a time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,15 +8,15 @@ use tokio::time::Instant;
 
 use crate::{entry::Entry, shared::Shared};
 
-/// How much later than at the call's deadline an executor that has not ended the call is taken to be broken.
+/// Time after a call's deadline at which an executor that has not ended the call is taken to be broken.
 pub const OVERDUE: Duration = Duration::from_secs(1);
 
-/// One slot of an instance: the right to give it one call after the other. Dropping it gives the slot back; an instance whose call
-/// was dropped halfway is stopped.
+/// A lease on one slot of an instance: the right to give it one call after the other. Dropping the lease
+/// returns the slot; an instance whose call was dropped halfway is stopped.
 pub struct Lease {
     shared: Arc<Shared>,
     entry: Arc<Entry>,
-    /// A call was begun and not [`Self::settle`]d.
+    /// A call has begun and is not [`Self::settle`]d.
     in_call: bool,
     report: Option<Box<StartReport>>,
 }
@@ -26,21 +26,21 @@ pub struct Lease {
 pub struct StartReport {
     /// When the start began.
     pub began: Instant,
-    /// The same by the wall clock.
+    /// The same in wall-clock time.
     pub began_at: Timestamp,
-    /// Until the sandbox was up and the runtime answered; zero when a prewarmed one was taken. Of a snapshot that had to be made first, until
-    /// that was there.
+    /// Until the sandbox was up and the runtime answered; zero for a prewarmed runtime. If a snapshot had to
+    /// be made first, until it was made.
     pub started: Duration,
-    /// Until the snapshot was resumed, counted from the beginning.
+    /// From the beginning until the snapshot was resumed.
     pub restored: Option<Duration>,
-    /// Until the code was loaded, counted from the beginning.
+    /// From the beginning until the code was loaded.
     pub initialised: Duration,
-    /// What loading logged.
+    /// Log lines from loading the code.
     pub logs: Vec<LogLine>,
 }
 
 impl StartReport {
-    /// What the next start costs, as far as this one tells: a snapshot that had to be made for it is there now.
+    /// The expected cost of the next start: a snapshot made for this one does not have to be made again.
     pub fn cost_of_another(&self) -> Duration {
         match self.restored {
             Some(restored) if self.made_a_snapshot() => restored - self.started,
@@ -70,36 +70,37 @@ impl Lease {
         !self.in_call && !self.entry.is_condemned()
     }
 
-    /// Whether the instance may serve a call that `nested` others wait for: not every one may that was started
-    /// [beyond the budget](crate::NESTED_LEVELS).
+    /// Whether the instance may serve a call on which `nested` callers wait; one started [beyond the
+    /// budget](crate::NESTED_LEVELS) may not serve every call.
     pub fn may_serve(&self, nested: u32) -> bool {
         self.shared.pool().may_serve(self.entry.id, nested)
     }
 
-    /// How the instance is run: what its function says, unless that fell back.
+    /// The function's declared strategy, or the one the instance fell back to.
     pub fn strategy(&self) -> Strategy {
         self.entry.strategy
     }
 
-    /// How the instance was started, when nobody has taken that yet.
+    /// How the instance was started, unless already taken.
     pub fn report(&self) -> Option<&StartReport> {
         self.report.as_deref()
     }
 
-    /// How the instance was started, when nobody has taken that yet: the first call should.
+    /// Takes the report of the start, for the instance's first call.
     pub fn take_report(&mut self) -> Option<Box<StartReport>> {
         self.report.take()
     }
 
-    /// Puts back what was taken: the call that took it was not made.
+    /// Puts the report back if the call that took it was not made.
     pub fn put_report(&mut self, report: Box<StartReport>) {
         self.report = Some(report);
     }
 
-    /// Makes a call, after giving the instance the processor back where it was paused. [`Self::settle`] is to follow.
+    /// Makes a call, resuming the instance first if it is paused. [`Self::settle`] has to follow.
     ///
-    /// Not cancellation-safe: when this future is dropped, the instance is stopped with the lease. An executor that has not
-    /// answered [`OVERDUE`] after the call's deadline is not waited for: the answer is then [`Fault::Deadline`].
+    /// Not cancellation-safe: when this future is dropped, the instance is stopped with the lease. An
+    /// executor that has not answered [`OVERDUE`] after the call's deadline is given up: the answer is then
+    /// [`Fault::Deadline`].
     pub async fn invoke(&mut self, call: Call) -> Invoked {
         let patience = Instant::from_std(call.deadline) + OVERDUE;
         self.in_call = true;
@@ -117,7 +118,7 @@ impl Lease {
         }
     }
 
-    /// How a call ended whose executor did not end it in time.
+    /// The end of a call that its executor did not end in time.
     pub fn overdue(&self) -> CallEnd {
         self.shared.totals.overdue.add(1);
         tracing::error!(instance = %self.entry.id, function = %self.entry.key.path,
@@ -125,7 +126,7 @@ impl Lease {
         CallEnd::default()
     }
 
-    /// The call is over.
+    /// Records the end of a call, and decides whether the instance may be reused.
     pub fn settle(&mut self, fault: Option<&Fault>, end: &CallEnd) {
         self.in_call = false;
         if let Some(peak) = end.usage.memory_peak {
@@ -141,12 +142,12 @@ impl Lease {
         self.entry.mark_used();
     }
 
-    /// Ends the instance when the lease is dropped: its memory is needed elsewhere.
+    /// Stops the instance when the lease is dropped.
     pub fn condemn(&self) {
         self.entry.condemn();
     }
 
-    /// Whether the instance has ended, which its keeper may not have noticed yet.
+    /// Whether the instance has ended; its keeper may not have noticed yet.
     pub fn has_ended(&self) -> bool {
         self.entry.instance.has_ended()
     }

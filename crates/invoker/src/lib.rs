@@ -1,8 +1,9 @@
-//! One node: the pool of instances and what a call meets there.
+//! The invoker: executes calls on one node, with its pool of instances.
 //!
-//! [`Invoker`] is what a scheduler uses: [`Invoker::take`] gives a [`Lease`] on an idle instance, [`Invoker::reserve`] and
-//! [`Invoker::start`] make a new one. Whom to serve first, and when another instance is worth its start, is for the scheduler to
-//! decide; what an instance costs, and which idle one has to go, is decided here.
+//! [`Invoker`] is the interface for a scheduler: [`Invoker::take`] gives a [`Lease`] on an idle instance,
+//! [`Invoker::reserve`] and [`Invoker::start`] make a new one. The scheduler decides whom to serve first and
+//! when a start is worth its cost; the invoker decides what an instance is charged and which idle one is
+//! evicted.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Functions that are ready to start.
+//! Functions prepared for a start, each prepared once.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,7 +12,7 @@ use flint_executor::{FunctionSource, PrepareError, Prepared, Progress};
 use flint_model::{Function, FunctionPath};
 use tokio::sync::OnceCell;
 
-/// What was prepared, by path and revision. Whoever comes while somebody else prepares waits for that.
+/// Prepared functions by path and revision. Concurrent requests wait for the one preparation.
 #[derive(Default)]
 pub(crate) struct Preparing {
     cells: Mutex<HashMap<(FunctionPath, u64), Arc<Cell>>>,
@@ -21,7 +21,7 @@ pub(crate) struct Preparing {
 struct Cell {
     function: Arc<Function>,
     prepared: OnceCell<Arc<Prepared>>,
-    /// It was not among the functions there were when these were last looked at.
+    /// It was missing from the functions of the last [`Preparing::keep_only`].
     is_gone: AtomicBool,
 }
 
@@ -36,8 +36,8 @@ impl Cell {
 }
 
 impl Preparing {
-    /// The function as it was prepared; prepares it, by `prepare`, when that was not done yet. When that fails, or is dropped halfway,
-    /// the next one who waits tries again.
+    /// The prepared function, prepared by `prepare` if need be. If that fails or is dropped halfway, the next
+    /// waiting request tries again.
     pub(crate) async fn get<P, F>(
         &self,
         function: &Arc<Function>,
@@ -55,13 +55,14 @@ impl Preparing {
         self.ready(function).is_some()
     }
 
-    /// What there is, without waiting for what is being made.
+    /// The prepared function, without waiting for a preparation in progress.
     fn ready(&self, function: &Function) -> Option<Arc<Prepared>> {
         let key = (function.path.clone(), function.revision);
         self.cells().get(&key)?.prepared.get().cloned()
     }
 
-    /// Notes what was prepared before the function had this revision. Whoever is preparing it already goes on with that.
+    /// Registers an artefact that was prepared before the function got this revision. A preparation in
+    /// progress is not disturbed.
     fn adopt(&self, function: &Arc<Function>, prepared: &Arc<Prepared>) {
         let _ = self.cell(function).prepared.set(Arc::clone(prepared));
     }
@@ -72,8 +73,9 @@ impl Preparing {
         });
     }
 
-    /// Forgets what is none of these functions, at the second time: calls that waited when theirs was deleted have it prepared once more, and a deploy
-    /// prepares what is not there yet.
+    /// Forgets functions other than these, once they are missing for the second time in a row: calls that
+    /// waited while their function was deleted prepare it once more, and a deploy prepares a function before
+    /// it is listed.
     pub(crate) fn keep_only(&self, functions: &[Arc<Function>]) {
         let there: HashSet<_> =
             functions.iter().map(|function| (&function.path, function.revision)).collect();
@@ -83,7 +85,7 @@ impl Preparing {
         });
     }
 
-    /// Forgets what was prepared of this very function, of which nothing came.
+    /// Forgets the preparation of exactly this function, which was not written.
     fn discard(&self, function: &Arc<Function>) {
         let key = (function.path.clone(), function.revision);
         let mut cells = self.cells();
@@ -96,7 +98,7 @@ impl Preparing {
         let mut cells = self.cells();
         let cell =
             cells.entry((function.path.clone(), function.revision)).or_insert_with(|| Cell::new(function));
-        // A deploy prepares before it writes, and the write may lose to another one with the same revision.
+        // A deploy prepares before it writes, and may lose to another deploy of the same revision.
         if !Arc::ptr_eq(&cell.function, function) && *cell.function != **function {
             *cell = Cell::new(function);
         }
@@ -112,13 +114,13 @@ impl crate::Invoker {
     /// Whether the function may be deployed.
     ///
     /// # Errors
-    /// What its executor has against it, such as a disk that is nearly full.
+    /// The reason its executor refuses it, such as a disk that is nearly full.
     pub fn admits(&self, function: &Function) -> Result<(), PrepareError> {
         self.executor_for(function)?.admits(function)
     }
 
-    /// Makes a function ready to start: at deploy, so that the first call need not wait for it. A function that was not
-    /// prepared since Flint started is prepared at its first call.
+    /// Prepares a function at deploy, so that the first call need not wait for it. A function not prepared
+    /// since Flint started is prepared at its first call.
     pub async fn prepare(
         &self,
         source: FunctionSource,
@@ -129,17 +131,18 @@ impl crate::Invoker {
         self.preparing.get(&function, || async move { executor.prepare(source, progress).await }).await
     }
 
-    /// To be called when the store has given a revision to a function that was prepared with another one: nothing is prepared twice.
+    /// To be called when the store has assigned a revision to a function prepared under another one, so that
+    /// it is not prepared twice.
     pub fn adopt(&self, function: &Arc<Function>, prepared: &Arc<Prepared>) {
         self.preparing.adopt(function, prepared);
     }
 
-    /// To be called when a function that was to be prepared is not written after all: nobody will ever ask for it.
+    /// To be called when a prepared function is not written after all, since nothing will ask for it.
     pub fn discard(&self, function: &Arc<Function>) {
         self.preparing.discard(function);
     }
 
-    /// The function as it was prepared; prepares it now, with its code from the store, when need be.
+    /// The prepared function, prepared now with its code from the store if need be.
     pub async fn prepared(&self, function: &Arc<Function>) -> Result<Arc<Prepared>, PrepareError> {
         let executor = self.executor_for(function)?;
         let prepare = || async {
@@ -161,7 +164,7 @@ impl crate::Invoker {
         self.preparing.get(function, prepare).await
     }
 
-    /// The function as it was prepared, when it was.
+    /// The prepared function, if there is one.
     pub fn prepared_already(&self, function: &Function) -> Option<Arc<Prepared>> {
         self.preparing.ready(function)
     }

@@ -1,4 +1,4 @@
-//! Runtimes that are kept started without a function, so that a function's first start need not wait for its runtime.
+//! Prewarmed runtimes: kept started without a function, so that a first start need not wait for its runtime.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,10 +8,10 @@ use tokio::time::sleep;
 
 use crate::{PoolConfig, shared::Shared};
 
-/// Families whose default kinds are kept when the configuration names none.
+/// Families whose default kinds are kept when none are configured.
 const DEFAULT_FAMILIES: [&str; 2] = ["nodejs", "python"];
 
-/// Each executor with what it is to keep. A kind is kept by the first executor that has it.
+/// Each executor with its targets. A kind is kept by the first executor that has it.
 fn targets(
     executors: &[Arc<dyn Executor>],
     config: &PoolConfig,
@@ -48,15 +48,15 @@ fn targets(
     all
 }
 
-/// How long after the targets were set, memory is measured: the runtimes have to come up first.
+/// Delay from setting the targets to measuring memory: the runtimes have to come up first.
 const MEASURE_AFTER: Duration = Duration::from_secs(2);
-/// How often after that: snapshots come with deploys and calls.
+/// Interval of further measurements: snapshots come with deploys and calls.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
-/// How long after snapshots were reclaimed, more of them are.
+/// Interval at which further snapshots are reclaimed.
 const RECLAIM_EVERY: Duration = Duration::from_millis(50);
 
-/// Tells the executors what to keep, at the beginning and whenever something has changed: nothing while memory is short. They replace by themselves what
-/// was taken. What a start lacks is reclaimed from snapshots.
+/// Sets the executors' targets at the beginning and after every change: none while memory is short. Executors
+/// replace runtimes that were taken by themselves. Memory that a start lacks is reclaimed from snapshots.
 pub(crate) async fn keep_prewarmed(
     shared: Arc<Shared>,
     executors: Vec<Arc<dyn Executor>>,
@@ -90,14 +90,14 @@ pub(crate) async fn keep_prewarmed(
 
 type Targets = [(Arc<dyn Executor>, Vec<PrewarmTarget>)];
 
-/// All targets, or none while memory is short. Whether a start lacked memory.
+/// Sets all targets, or none while memory is short. Returns whether a start lacked memory.
 async fn set(shared: &Shared, all: &Targets) -> bool {
     let (pressed, wanted, before) = {
         let mut pool = shared.pool();
         (pool.is_pressed(), pool.take_wanted(), pool.prewarmed())
     };
     for (executor, targets) in all {
-        // That there is to be nothing means that memory is short.
+        // For an executor without targets, an empty list only means that memory is short.
         if pressed || !targets.is_empty() {
             executor.prewarm(if pressed { &[] } else { targets }).await;
         }

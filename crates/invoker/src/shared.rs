@@ -1,4 +1,4 @@
-//! What an invoker, its leases and its tasks have in common.
+//! State shared by an invoker, its leases and its tasks.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -10,19 +10,19 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{Totals, pool::Pool};
 
-/// What an invoker, its leases and its tasks have in common.
+/// State shared by an invoker, its leases and its tasks.
 pub(crate) struct Shared {
     pool: Mutex<Pool>,
     pub(crate) totals: Counters,
-    /// Every task of this invoker; shutdown joins them.
+    /// Every task of this invoker; [`Invoker::shutdown`](crate::Invoker::shutdown) joins them.
     pub(crate) tasks: TaskTracker,
     /// Ends the tasks that look after the pool.
     pub(crate) closing: CancellationToken,
-    /// Memory came free, or an instance went.
+    /// Memory became free, or an instance went.
     pub(crate) capacity: Notify,
-    /// The pool has its first instance in a while: somebody has to look after it.
+    /// A start wakes the task that looks after the pool, which sleeps while the pool is empty.
     pub(crate) occupied: Notify,
-    /// A runtime without a function was taken, a snapshot was made, or memory became short or plenty.
+    /// A prewarmed runtime was taken, a snapshot was made, or memory became short or plentiful.
     pub(crate) prewarm: Notify,
 }
 
@@ -39,12 +39,12 @@ impl Shared {
         }
     }
 
-    /// The pool. Never held across an await.
+    /// Locks the pool. Never held across an await.
     pub(crate) fn pool(&self) -> MutexGuard<'_, Pool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A start begins.
+    /// Wakes the task that looks after the pool.
     pub(crate) fn note_start(&self) {
         self.occupied.notify_one();
     }
@@ -52,7 +52,7 @@ impl Shared {
 
 macro_rules! counters {
     ($($name:ident),*) => {
-        /// [`Totals`], counted by many.
+        /// [`Totals`] as atomic counters.
         #[derive(Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)*
@@ -80,7 +80,7 @@ counters!(
     overdue
 );
 
-/// A number that only grows.
+/// A monotonic counter.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
 

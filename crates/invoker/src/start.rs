@@ -1,4 +1,4 @@
-//! From the memory for an instance to the instance.
+//! Starts an instance, from the reservation of its memory to the lease on it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,17 +9,17 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::{InstanceKey, Invoker, Lease, StartReport, entry::Entry, keeper, lease::OVERDUE, shared::Shared};
 
-/// How long a start in progress may go on when the invoker shuts down.
+/// How long a start in progress may go on while the invoker shuts down.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Memory that is reserved for an instance, and its name. Dropping it gives the memory back.
+/// A reservation of memory for an instance, and its id. Dropping it gives the memory back.
 pub struct Permit {
     shared: Arc<Shared>,
     pub(crate) key: Arc<InstanceKey>,
     pub(crate) function: Arc<Function>,
     pub(crate) id: InstanceId,
     used: bool,
-    /// Makes the shutdown wait for the start.
+    /// Makes shutdown wait for the start.
     _awaited: TaskTrackerToken,
 }
 
@@ -44,14 +44,14 @@ impl Drop for Permit {
     }
 }
 
-/// The call that a start is made for.
+/// The call that causes a start.
 #[derive(Clone, Debug)]
 pub struct StartFor {
     /// Its activation.
     pub activation: ActivationId,
     /// Its request's transaction id.
     pub transaction: Arc<str>,
-    /// What it wants to be set when the code is loaded, beside the function's `init` parameters.
+    /// Environment for loading the code, in addition to the function's `init` parameters.
     pub environment: Arc<[(String, String)]>,
 }
 
@@ -61,21 +61,22 @@ pub enum StartError {
     /// This host cannot run the function.
     #[error("{0}")]
     Unavailable(String),
-    /// Its code is wrong: every further start would fail in the same way.
+    /// Its code is at fault: every further start would fail in the same way.
     #[error("{0}")]
     Code(StartFailure),
-    /// Too many functions are being prepared for this one to be: later it will work.
+    /// Too many functions are being prepared; a later start will succeed.
     #[error("{0}")]
     Busy(StartFailure),
-    /// This start has failed.
+    /// This start failed.
     #[error("{0}")]
     Failed(StartFailure),
 }
 
 impl Invoker {
-    /// Starts an instance, preparing its function first where that was not done since Flint started.
+    /// Starts an instance, and prepares its function first if that was not done since Flint started.
     ///
-    /// To be called from a task that goes on to the end: a start that is dropped halfway leaves the tidying up to the executor.
+    /// To be called from a task that runs to its end: a start dropped halfway leaves cleaning up to the
+    /// executor.
     pub async fn start(&self, mut permit: Permit, call: StartFor) -> Result<Lease, StartError> {
         let started = self.try_start(&mut permit, call).await;
         if started.is_err() {
@@ -86,7 +87,7 @@ impl Invoker {
 
     async fn try_start(&self, permit: &mut Permit, call: StartFor) -> Result<Lease, StartError> {
         let function = Arc::clone(&permit.function);
-        // Compiling takes as long as it takes.
+        // Preparation, which may compile, has no deadline.
         let prepared = tokio::select! {
             prepared = self.prepared(&function) => prepared.map_err(cannot_prepare)?,
             () = self.given_up() => return Err(shut_down(Duration::ZERO)),
@@ -136,7 +137,8 @@ impl Invoker {
             logs: started.logs,
         };
         if report.started.is_zero() || report.made_a_snapshot() {
-            // What is kept for later takes less memory from now on, or more: the next start has to know.
+            // The memory of prewarmed runtimes or of snapshots has changed: it has to be measured before the
+            // next start.
             self.shared.prewarm.notify_one();
         }
         let entry = Arc::new(Entry::new(
@@ -175,7 +177,7 @@ fn cannot_prepare(error: PrepareError) -> StartError {
             StartError::Code(failure(Fault::Developer { message }, Duration::ZERO))
         }
         PrepareError::OverQuota(_) => {
-            // Whoever calls need not be who owns it: without figures.
+            // Without figures: the caller need not be the owner.
             let message = "the function's code cannot be unpacked: that of its namespace takes as much of the server's disk as it may (prepare.per_namespace). Delete functions of the namespace that are not needed, or have the server's operator raise it".to_owned();
             StartError::Code(failure(Fault::Developer { message }, Duration::ZERO))
         }

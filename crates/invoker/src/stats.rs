@@ -1,21 +1,21 @@
-//! What the pool looks like from outside, for metrics.
+//! Statistics of the pool, for metrics.
 
 use flint_model::{ByteSize, FunctionPath, NamespaceName};
 
-/// The pool at one moment, and what it did since it was made.
+/// The pool at one moment, and counters since the start.
 #[derive(Clone, Debug, Default)]
 pub struct InvokerStats {
     /// Instances by state.
     pub instances: InstanceCounts,
     /// Memory that instances may use together.
     pub memory_budget: ByteSize,
-    /// Memory charged to instances, those being started and stopped included.
+    /// Memory charged to instances, including those being started and stopped.
     pub memory_charged: ByteSize,
     /// Memory of runtimes that are started without a function.
     pub memory_prewarmed: ByteSize,
     /// Runtimes that are to be kept started without a function.
     pub prewarmed: usize,
-    /// What happened so far.
+    /// Counters since the start.
     pub totals: Totals,
     /// Every function that has an instance.
     pub functions: Vec<FunctionInstances>,
@@ -30,7 +30,7 @@ pub struct InstanceCounts {
     pub busy: usize,
     /// Waiting for a call, running.
     pub idle: usize,
-    /// Waiting for a call, without processor.
+    /// Waiting for a call, paused.
     pub paused: usize,
     /// Being stopped.
     pub stopping: usize,
@@ -49,17 +49,17 @@ pub struct Totals {
     pub restored: u64,
     /// Starts that failed.
     pub failed: u64,
-    /// Idle instances stopped because their memory was needed.
+    /// Idle instances evicted because their memory was needed.
     pub evicted: u64,
-    /// Idle instances stopped because nobody called them.
+    /// Idle instances stopped at the end of their keep-alive.
     pub expired: u64,
     /// Instances stopped because their function was updated or deleted.
     pub forgotten: u64,
     /// Instances that ended by themselves.
     pub crashed: u64,
-    /// Calls that exhausted their memory.
+    /// Calls that ran out of memory.
     pub out_of_memory: u64,
-    /// Calls that Flint itself had to end, because their executor did not.
+    /// Calls that Flint ended because their executor did not end them at their deadline.
     pub overdue: u64,
 }
 

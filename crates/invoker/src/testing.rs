@@ -1,7 +1,7 @@
-//! A scripted executor on Tokio's clock: for tests of the pool and of what stands above it, which run in paused time.
+//! A scripted executor on Tokio's clock, for tests of the pool and of the layers above it in paused time.
 //!
-//! It checks on its instances what the executor contract promises to be asked for ([`Sim::violations`]): no call beyond the slots, none
-//! on a paused or stopped instance, none of another revision.
+//! It checks what it is asked for against the executor contract ([`Sim::violations`]): no call beyond the
+//! slots, on a paused or stopped instance, or of another revision.
 
 mod executor;
 mod instance;

@@ -1,4 +1,4 @@
-//! Sizes and durations in the configuration: as people write them, or as a plain number.
+//! Sizes and durations in the configuration, as text with a unit or as a plain number.
 
 use std::{fmt, time::Duration};
 
@@ -68,7 +68,7 @@ pub mod duration {
     }
 }
 
-/// A [`Duration`] as text, of what nothing would come in no time.
+/// A [`Duration`] as text that must not be zero.
 pub mod some_time {
     use std::time::Duration;
 

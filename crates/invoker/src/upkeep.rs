@@ -1,4 +1,4 @@
-//! The task that looks after instances which nobody calls.
+//! The task that pauses, expires and measures idle instances.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::{
     shared::Shared,
 };
 
-/// The shortest time between two rounds.
+/// Shortest time between two rounds.
 const SHORTEST_ROUND: Duration = Duration::from_millis(10);
 
-/// Instances being paused at once: one that takes long holds up few others.
+/// Concurrent pauses, so that a slow one delays few others.
 const PAUSES_AT_ONCE: usize = 8;
 
 /// Pauses, stops and measures until the invoker shuts down. Sleeps while the pool is empty.
@@ -73,11 +73,12 @@ async fn pause_all(shared: &Arc<Shared>, quiet: Vec<InstanceId>, grace: Duration
     while pauses.join_next().await.is_some() {}
 }
 
-/// Takes the processor away from an instance that is still quiet when its turn has come: until then a call that gets it waits for nothing.
+/// Pauses an instance if it is still quiet when its turn has come: until then, a call that takes it waits for
+/// nothing.
 async fn pause(shared: &Shared, id: InstanceId, grace: Duration) {
     let claimed = shared.pool().begin_pause(id, grace, Instant::now());
     if let Some(entry) = claimed {
-        // The state goes on to "paused" also when this gives up.
+        // The state becomes "paused" also when this times out.
         let _ = timeout(SHORT_PATIENCE, entry.freeze.pause(&*entry.instance)).await;
     }
 }

@@ -1,4 +1,5 @@
-//! Certificates are checked for the name that users have written, although what is connected to is an address.
+//! TLS configuration: certificates are verified for the configured host name, although the connection is made
+//! to an address.
 
 use std::sync::Arc;
 
@@ -14,14 +15,14 @@ use rustls::{
 
 use crate::NatsError;
 
-/// Checks as usual, with a name of its own.
+/// Verifies as usual, but for a fixed name.
 #[derive(Debug)]
 struct Named {
     name: ServerName<'static>,
     usual: Arc<WebPkiServerVerifier>,
 }
 
-/// How a connection to `host` is secured: by these authorities, in PEM, or by Mozilla's.
+/// The TLS configuration for `host`, with these authorities in PEM, or Mozilla's.
 pub(crate) fn config(host: &str, authorities: Option<&str>) -> Result<ClientConfig, NatsError> {
     let invalid = |what: &str, why: &dyn std::fmt::Display| NatsError::Invalid(format!("{what}: {why}"));
     let mut roots = RootCertStore::empty();

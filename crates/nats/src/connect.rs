@@ -1,4 +1,4 @@
-//! Connections: to the first server of a list that can be used.
+//! Connects to the first usable server of a list.
 
 use std::{
     sync::{
@@ -13,18 +13,19 @@ use flint_model::{NatsLogin, NatsServer, NatsSource};
 
 use crate::{NatsError, Reach, certificate};
 
-/// How long a server may take to answer.
+/// Time limit for a server's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A connection that says nothing for twice as long is given up.
+/// Ping interval; a connection that is silent for twice as long is given up.
 const PING: Duration = Duration::from_secs(20);
-/// Before a connection that was lost is made once more, to the same address. Then it is for the caller to begin anew.
+/// Delay before the only reconnection, to the same address. After that the caller starts over.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Messages that were read from a connection and not looked at yet; further ones are missed.
+/// Capacity of a connection's queue of unprocessed messages; messages beyond it are missed.
 const WAITING: usize = 2048;
-/// The largest messages of a server that is connected to: what NATS itself allows at most.
+/// Maximum payload of an acceptable server: the maximum of NATS itself.
 const LARGEST: usize = 64 << 20;
 
-/// Connects to any of the servers of a source, for somebody of this name. Messages that are lost in this process count as `missed`.
+/// Connects to any server of a source, under this client name. Messages lost in this process are counted in
+/// `missed`.
 pub(crate) async fn connect(
     source: &NatsSource,
     name: &str,
@@ -35,7 +36,7 @@ pub(crate) async fn connect(
     for server in &source.servers {
         match to_server(source, server, name, reach, missed).await {
             Ok(client) => return Ok(client),
-            // Of one server that is what is wrong; of several, one of the others may do.
+            // With several servers, another one may be usable.
             Err(error) if source.servers.len() == 1 => return Err(error),
             Err(error) => why.push(format!("{server}: {error}")),
         }
@@ -54,7 +55,7 @@ async fn to_server(
     let mut last = NatsError::NoAddress(server.host.clone());
     for address in addresses {
         let options = options(source, server, name)?.event_callback(counting(Arc::clone(missed)));
-        // An address, so that nothing is resolved again; and the only one that it will ever connect to.
+        // An address, so that the name is not resolved again; and the only one it will ever connect to.
         match options.connect(address.to_string()).await {
             Ok(client) if client.server_info().max_payload > LARGEST => {
                 last = NatsError::NoServer(format!("{server} has messages of more than {LARGEST} bytes"));
@@ -66,7 +67,7 @@ async fn to_server(
     Err(last)
 }
 
-/// What is told of a connection: here, that messages were lost.
+/// Counts lost messages among a connection's events.
 fn counting(missed: Arc<AtomicU64>) -> impl Fn(Event) -> std::future::Ready<()> + Send + Sync + 'static {
     move |event| {
         if let Event::SlowConsumer(_) = event {
@@ -96,11 +97,11 @@ fn options(source: &NatsSource, server: &NatsServer, name: &str) -> Result<Conne
         .max_reconnects(1)
         .reconnect_delay_callback(|attempt| if attempt < 2 { Duration::ZERO } else { AGAIN })
         .require_tls(source.tls || server.tls)
-        // Also for servers that ask for it by themselves.
+        // Also applies to servers that request TLS themselves.
         .tls_client_config(certificate::config(&server.host, source.ca.as_deref())?))
 }
 
-/// An error with what caused it.
+/// An error with its causes.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

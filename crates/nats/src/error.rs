@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of this crate.
 
 /// Why there are no messages.
 #[derive(Debug, thiserror::Error)]
@@ -10,21 +10,21 @@ pub enum NatsError {
     /// The operator does not allow connections to this host.
     #[error("connections to {0} are not allowed: the operator allows hosts with feeds.nats_hosts")]
     NotAllowed(String),
-    /// The host is, or its name stands for, an address of this machine or its neighbours.
+    /// The host is, or resolves to, an address of this machine or its private network.
     #[error(
         "{0} has no public address, and connections to others are not allowed: the operator may allow them with feeds.nats_allow_private"
     )]
     NotPublic(String),
-    /// The name stands for nothing.
+    /// The name does not resolve.
     #[error("the name {0} has no address")]
     NoAddress(String),
     /// No server could be used.
     #[error("no server can be used: {0}")]
     NoServer(String),
-    /// The credentials, or the certificates, are not what they are to be.
+    /// Credentials or certificates are malformed.
     #[error("{0}")]
     Invalid(String),
-    /// The stream is not there, or does not do what is needed.
+    /// The stream does not exist or cannot be used.
     #[error("the stream '{stream}' cannot be read: {why}")]
     Stream {
         /// Its name.

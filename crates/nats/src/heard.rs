@@ -1,5 +1,6 @@
-//! The queue of messages received on a plain subject. The broker does not keep them, so they are read from the connection at once; the queue is
-//! bounded in bytes, so that a fast sender does not fill the memory. Messages that do not fit are dropped and counted as missed.
+//! The queue of messages from a plain subject. The broker does not keep them, so they are read from the
+//! connection at once. The queue is bounded in bytes, so that a fast sender does not exhaust memory; messages
+//! that do not fit are dropped and counted as missed.
 
 use std::sync::{
     Arc,
@@ -15,22 +16,22 @@ use tokio::{
 
 use crate::{Message, receiver::as_message};
 
-/// Bytes that wait. A larger message waits alone.
+/// Capacity in bytes. A larger message waits alone.
 const ROOM: usize = 8 << 20;
-/// Messages that wait.
+/// Capacity in messages.
 const MOST: usize = 16 * 1024;
-/// What a message takes beside its parts.
+/// Memory per message besides its parts.
 const BESIDE: usize = 256;
 
-/// A subscription, and what it has heard.
+/// A subscription and its queue.
 pub(crate) struct Heard {
     waiting: mpsc::Receiver<(Message, OwnedSemaphorePermit)>,
-    /// Takes from the connection; ends with this.
+    /// Reads from the connection; aborted on drop.
     _taking: JoinSet<()>,
 }
 
 impl Heard {
-    /// Takes what `subscriber` hears; what there is no room for counts as missed.
+    /// Queues the messages of `subscriber`; those that do not fit are counted in `missed`.
     pub(crate) fn new(subscriber: Subscriber, missed: Arc<AtomicU64>) -> Self {
         let (sender, waiting) = mpsc::channel(MOST);
         let mut taking = JoinSet::new();
@@ -38,7 +39,7 @@ impl Heard {
         Self { waiting, _taking: taking }
     }
 
-    /// The next message; `None` once the connection has ended and everything was taken.
+    /// The next message; `None` once the connection has ended and the queue is empty.
     pub(crate) async fn one(&mut self) -> Option<Message> {
         let (message, _room) = self.waiting.recv().await?;
         Some(message)

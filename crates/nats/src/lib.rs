@@ -1,11 +1,13 @@
-//! Messages from NATS, for feeds: [`Receiver::open`] connects and listens, [`Receiver::next`] gives what has come, [`Receiver::done`]
-//! says that it is not needed again.
+//! A NATS client for feeds: [`Receiver::open`] connects and subscribes, [`Receiver::next`] returns messages,
+//! [`Receiver::done`] acknowledges them.
 //!
-//! A plain subject is heard or missed: what is sent while nobody listens is gone, and so is what comes faster than it is taken. A stream
-//! (JetStream) keeps its messages; each is given until it is done, and its number says whether it was given before.
+//! A plain subject is at-most-once: messages sent without a listener are lost, as are those that arrive
+//! faster than they are taken. A stream (JetStream) is at-least-once: it redelivers a message until it is
+//! acknowledged, and its sequence number tells whether it was delivered before.
 //!
-//! Who connects is the server, on behalf of its users, so where to is the operator's to allow: [`Reach`]. Names are resolved here, and the
-//! address that is connected to is one that was looked at; what servers say of other servers is not listened to.
+//! The server connects on behalf of its users, so the operator restricts where to: [`Reach`]. Names are
+//! resolved here, and the connection is made to an address that was checked; other addresses that servers
+//! announce are ignored.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Which servers may be connected to.
+//! Which NATS servers may be connected to.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -7,17 +7,17 @@ use tokio::net::lookup_host;
 
 use crate::NatsError;
 
-/// What the operator allows.
+/// The operator's policy.
 #[derive(Clone, Debug, Default)]
 pub struct Reach {
-    /// Hosts that may be named. None: nothing is connected to.
+    /// Permitted hosts. If empty, no connections are made.
     pub hosts: Vec<HostPattern>,
-    /// Also those at addresses of this machine and its neighbours.
+    /// Also permit addresses of this machine and private networks.
     pub private: bool,
 }
 
 impl Reach {
-    /// Whether a server may be named.
+    /// Whether a server is permitted by its name.
     pub fn check(&self, server: &NatsServer) -> Result<(), NatsError> {
         if self.hosts.is_empty() {
             return Err(NatsError::Off);
@@ -29,7 +29,7 @@ impl Reach {
         }
     }
 
-    /// The addresses of a server that may be connected to.
+    /// The permitted addresses of a server.
     pub(crate) async fn resolve(&self, server: &NatsServer) -> Result<Vec<SocketAddr>, NatsError> {
         self.check(server)?;
         let no_address = || NatsError::NoAddress(server.host.clone());
@@ -51,7 +51,8 @@ impl Reach {
     }
 }
 
-/// Whether an address is this machine's: then the kernel answers from the very same. Nothing is sent for that.
+/// Whether an address is this machine's, in which case the kernel chooses the same one as source. No packet
+/// is sent.
 fn is_own(address: SocketAddr) -> bool {
     let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let answered_from =

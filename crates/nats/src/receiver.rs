@@ -1,4 +1,4 @@
-//! Listening to a subject, or reading a stream.
+//! Receives messages from a subject or a stream.
 
 use std::sync::{
     Arc,
@@ -17,46 +17,46 @@ use crate::{
     stream::{Reading, Unacknowledged},
 };
 
-/// How much is given at once.
+/// Bounds of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// At most so many messages.
+    /// Maximum number of messages.
     pub messages: usize,
-    /// No further message once there are so many bytes.
+    /// Size from which on no further message is added.
     pub bytes: usize,
 }
 
-/// Who listens. Whoever comes back under a name takes the place of the one before.
+/// The identity of a listener. A new listener of the same identity replaces the old one.
 #[derive(Clone, Copy, Debug)]
 pub struct Name<'a> {
-    /// What is fired, for those who look at the server's side.
+    /// The trigger, shown on the NATS server.
     pub trigger: &'a str,
-    /// What tells it from triggers of that path which others have.
+    /// Distinguishes it from triggers with the same path on other Flint servers.
     pub store: &'a str,
 }
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it was sent to.
+    /// The subject it was sent to.
     pub subject: String,
-    /// What was sent.
+    /// Its payload.
     pub payload: Bytes,
     /// Its headers, in order of name.
     pub headers: Vec<(String, String)>,
-    /// Its number within the stream.
+    /// Its sequence number in the stream.
     pub sequence: Option<u64>,
 }
 
-/// Messages that came together, one or more.
+/// Messages received together, at least one.
 #[derive(Debug)]
 pub struct Batch {
-    /// In order.
+    /// In order of arrival.
     pub messages: Vec<Message>,
     pub(crate) unacknowledged: Vec<Unacknowledged>,
 }
 
-/// Somebody who listens. Dropped, the connection ends.
+/// A listener. Dropping it closes the connection.
 pub struct Receiver {
     source: Source,
     missed: Arc<AtomicU64>,
@@ -69,8 +69,9 @@ enum Source {
 }
 
 impl Receiver {
-    /// Connects and listens.
-    /// `position` is how far it has read a stream. Messages may be given that were given before; their numbers tell.
+    /// Connects and subscribes.
+    /// `position` is how far a stream has been read. Messages may be delivered again; their sequence numbers
+    /// tell.
     pub async fn open(
         source: &NatsSource,
         name: Name<'_>,
@@ -90,7 +91,7 @@ impl Receiver {
                     None => client.subscribe(subject).await,
                 };
                 let subscriber = subscriber.map_err(|error| NatsError::Invalid(causes(&error)))?;
-                // Once this is answered, the subscription is made.
+                // A reply proves that the server has processed the subscription.
                 client.flush().await.map_err(|error| NatsError::Ended(causes(&error)))?;
                 Source::Subject(Heard::new(subscriber, Arc::clone(&missed)))
             }
@@ -98,7 +99,8 @@ impl Receiver {
         Ok(Self { source: opened, missed, _client: client })
     }
 
-    /// Of a stream, where this begins: after the position that was given, if that is of this very stream; else where the source says.
+    /// For a stream, where reading begins: after the given position, if it is one of this stream, and
+    /// otherwise where the source says.
     pub fn beginning(&self) -> Option<&StreamPosition> {
         match &self.source {
             Source::Subject(_) => None,
@@ -106,12 +108,12 @@ impl Receiver {
         }
     }
 
-    /// How many messages of a plain subject came faster than they were taken, and are gone.
+    /// Number of messages of a plain subject that were lost because they arrived faster than they were taken.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// Waits for messages, and gives those that are there.
+    /// Waits for messages, and returns those available.
     pub async fn next(&mut self, bounds: Bounds) -> Result<Batch, NatsError> {
         let mut batch = Batch { messages: Vec::new(), unacknowledged: Vec::new() };
         let mut bytes = 0;
@@ -120,7 +122,7 @@ impl Receiver {
                 true => Some(self.source.one().await),
                 false => self.source.one().now_or_never(),
             };
-            // What is wrong with a later one is seen when it is the first.
+            // An error of a later message is reported by the next call.
             let Some(Ok((message, unacknowledged))) = next else {
                 match next {
                     Some(Err(error)) if batch.messages.is_empty() => return Err(error),
@@ -134,21 +136,21 @@ impl Receiver {
         Ok(batch)
     }
 
-    /// Messages that were given need more time before they are done.
+    /// Asks for more time before these messages are redelivered.
     pub async fn keep(&self, batch: &Batch) {
         for message in &batch.unacknowledged {
             message.keep().await;
         }
     }
 
-    /// Messages that were given are not needed again.
+    /// Acknowledges these messages.
     pub async fn done(&self, batch: Batch) {
         for message in batch.unacknowledged {
             message.done().await;
         }
     }
 
-    /// Nobody will come back under this name.
+    /// Deletes the listener's state on the server, since it will not come back.
     pub async fn forget(self) {
         if let Source::Stream(reading) = self.source {
             reading.forget().await;

@@ -1,8 +1,10 @@
-//! Streams (JetStream): messages are read in order, beginning after a position that the reader keeps, and acknowledged when they are done.
+//! Reads streams (JetStream): messages are read in order, from a position that the reader keeps, and
+//! acknowledged when they are processed.
 //!
-//! Each connection creates a consumer of its own that starts there. The consumer of an earlier connection might have delivered messages that nobody
-//! received; it would redeliver them late, after others, and a position cannot describe messages that come out of order. So the sequence numbers
-//! of a consumer must follow each other without a gap; otherwise the reader starts over.
+//! Each connection creates a consumer of its own that starts there. The consumer of an earlier connection
+//! might have delivered messages that nobody received; it would redeliver them late, after others, and a
+//! position cannot describe messages that come out of order. So the sequence numbers of a consumer must
+//! follow each other without a gap; otherwise the reader starts over.
 
 use std::{fmt, time::Duration};
 
@@ -19,33 +21,33 @@ use futures_util::StreamExt;
 
 use crate::{Message, Name, NatsError, connect::causes, receiver::as_message};
 
-/// A message that is not done after this long is given again.
+/// Time after which an unacknowledged message is redelivered.
 const GIVEN_AGAIN: Duration = Duration::from_secs(60);
-/// Messages given and not done.
+/// Maximum number of unacknowledged messages.
 const UNDONE: i64 = 1000;
-/// Messages asked for at once.
+/// Messages per pull request.
 const PULLED: usize = 256;
-/// Their bytes, or one message's if that is larger: what waits here to be taken is at most half as much again.
+/// Bytes per pull request, or one message if that is larger; at most half as much again is buffered here.
 const PULLED_BYTES: usize = 8 << 20;
-/// A message's subject and where it is acknowledged count too.
+/// Allowance for a message's subject and reply subject.
 const BESIDE: usize = 16 * 1024;
-/// How long the server keeps what a reader has not read that does not come.
+/// How long the server keeps the consumer of an absent reader.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
-/// A server that does not answer for twice as long is gone.
+/// Heartbeat interval; a server that is silent for twice as long is gone.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// Reading a stream.
+/// A reader of a stream.
 pub(crate) struct Reading {
     stream: Stream,
     consumer: String,
     /// Where it begins.
     beginning: StreamPosition,
     messages: pull::Stream,
-    /// How many messages the consumer has given.
+    /// Number of messages the consumer has delivered.
     given: u64,
 }
 
-/// A message that was given.
+/// The acknowledgement of a delivered message.
 pub(crate) struct Unacknowledged(jetstream::message::Acker);
 
 impl fmt::Debug for Unacknowledged {
@@ -76,7 +78,7 @@ impl Reading {
             description: Some(format!("Flint: {}", who.trigger)),
             filter_subject: source.subject.clone(),
             deliver_policy: match is_queue {
-                // A queue has what is not done, and can be read in no other way.
+                // A work queue contains only unprocessed messages, and cannot be read in any other way.
                 true => DeliverPolicy::All,
                 false => DeliverPolicy::ByStartSequence { start_sequence: beginning.sequence + 1 },
             },
@@ -86,11 +88,12 @@ impl Reading {
             inactive_threshold: REMEMBERED,
             ..pull::Config::default()
         };
-        // Earlier builds named it by the trigger alone, also for who reads on now.
+        // Earlier versions named consumers by the trigger alone, including that of a reader that resumes now.
         if position.is_some() {
             forget(&stream, &family_of(who.trigger), None).await;
         }
-        // A stream that keeps what somebody waits for loses it when nobody does, and a queue has one reader of a subject at a time.
+        // A work queue permits one consumer per subject at a time, so the old one has to go first. Elsewhere
+        // it goes last, since an interest-based stream drops messages without a consumer.
         if is_queue {
             forget(&stream, &family, None).await;
         }
@@ -108,7 +111,7 @@ impl Reading {
         Ok(Self { stream, consumer, beginning, messages, given: 0 })
     }
 
-    /// Where it begins: the messages up to there are not wanted, or were read before.
+    /// The beginning: messages up to there are unwanted or were read before.
     pub(crate) fn beginning(&self) -> &StreamPosition {
         &self.beginning
     }
@@ -129,19 +132,19 @@ impl Reading {
         Ok((as_message(message, Some(sequence)), Unacknowledged(acker)))
     }
 
-    /// Tells the server that this reader does not come back.
+    /// Deletes the consumer, since this reader will not come back.
     pub(crate) async fn forget(self) {
         let _ = self.stream.delete_consumer(&self.consumer).await; // else the server forgets it by itself later
     }
 }
 
-/// What the names of a reader's consumers begin with.
+/// The common prefix of the names of a reader's consumers.
 fn family_of(who: &str) -> String {
     format!("flint-{}-", &blake3::hash(who.as_bytes()).to_hex()[..20])
 }
 
-/// Where to begin: after the position, if it is of this stream and not of an earlier one of its name. What a queue has of another subject
-/// was not read before, whatever its number is.
+/// Where to begin: after the position, if it is one of this stream and not of an earlier one of the same
+/// name. In a work queue, messages of another subject were not read before, whatever their numbers.
 fn beginning(info: &Info, source: &NatsSource, position: Option<&StreamPosition>) -> StreamPosition {
     let is_queue = info.config.retention == RetentionPolicy::WorkQueue;
     let stream = match is_queue {
@@ -149,19 +152,20 @@ fn beginning(info: &Info, source: &NatsSource, position: Option<&StreamPosition>
         false => info.created.to_string(),
     };
     let before_all = info.state.first_sequence.saturating_sub(1);
-    // One beyond the end is of a stream that has lost its end; its numbers begin again there.
+    // A position beyond the end means that the stream has lost its end; numbers are assigned again from
+    // there.
     let is_of_it = |position: &&StreamPosition| {
         position.stream == stream && position.sequence <= info.state.last_sequence
     };
     match (position.filter(is_of_it), source.deliver) {
         (Some(position), _) => position.clone(),
         (None, Deliver::New) if !is_queue => StreamPosition { stream, sequence: info.state.last_sequence },
-        // What is in a queue is there to be done.
+        // A work queue's messages are there to be processed.
         (None, _) => StreamPosition { stream, sequence: before_all },
     }
 }
 
-/// Deletes the consumers of connections before. Those of other servers have other names.
+/// Deletes the consumers of earlier connections. Those of other Flint servers have other names.
 async fn forget(stream: &Stream, family: &str, except: Option<&str>) {
     let mut names = stream.consumer_names();
     let mut old = Vec::new();
@@ -186,7 +190,7 @@ impl Unacknowledged {
         self.tell(AckKind::Ack).await;
     }
 
-    /// What the server does not hear it asks again for by giving the message again, whose number tells.
+    /// If this does not reach the server, it redelivers the message, which is recognised by its number.
     async fn tell(&self, what: AckKind) {
         if let Err(error) = self.0.ack_with(what).await {
             tracing::debug!(%error, "an acknowledgement was not sent");

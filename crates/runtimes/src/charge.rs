@@ -1,23 +1,23 @@
-//! What a namespace takes of the disk with files that others than the house keep.
+//! Charges a namespace for files on disk that the house does not keep itself.
 
 use flint_executor::PrepareError;
 
 use crate::prepare::Claim;
 
-/// Bytes that a namespace is charged with as with its unpacked code, until this is dropped.
+/// Bytes charged to a namespace's quota, like its unpacked code, until this is dropped.
 #[derive(Debug)]
 pub struct Charge(pub(crate) Claim);
 
 impl Charge {
-    /// So many bytes more are written.
+    /// Charges `bytes` more, before they are written.
     ///
     /// # Errors
-    /// The namespace has as much there as it may.
+    /// The namespace would exceed its quota.
     pub fn take(&self, bytes: u64) -> Result<(), PrepareError> {
         self.0.take(bytes)
     }
 
-    /// So many bytes more, which were there before anybody counted: they are never refused.
+    /// Charges `bytes` more for files that existed before accounting began. Never refused.
     pub fn add(&self, bytes: u64) {
         self.0.add(bytes);
     }
@@ -39,7 +39,7 @@ mod tests {
         old.add(20);
         let new = charge("new");
         assert!(matches!(new.take(1), Err(PrepareError::OverQuota(_))));
-        // A count of what the house keeps leaves it alone.
+        // A count of what the house keeps does not affect it.
         quota.count(Vec::new(), Vec::new);
         assert!(matches!(new.take(1), Err(PrepareError::OverQuota(_))));
         drop(old);

@@ -1,4 +1,4 @@
-//! What the executor is told by whoever composes the server.
+//! The configuration of a [`crate::House`].
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,44 +8,47 @@ use flint_sandbox::Launcher;
 
 use crate::process::tool::Bounds;
 
-/// What a [`crate::House`] works with.
+/// The configuration of a [`crate::House`], given by whoever composes the server.
 #[derive(Clone, Debug)]
 pub struct HouseConfig {
     /// Where prepared functions are kept. Created when missing, for this user only.
     pub artefacts_dir: PathBuf,
-    /// Where the runtime shims that the binary carries are laid out. Created when missing.
+    /// Where the runtime shims from the binary are laid out. Created when missing.
     pub runtimes_dir: PathBuf,
-    /// Makes the sandboxes.
+    /// Starts the sandboxes.
     pub launcher: Launcher,
-    /// Where language runtimes are looked for besides PATH: folders with programs, installations, or folders of installations.
+    /// Where language runtimes are looked for besides PATH: directories with programs, installations, or
+    /// directories of installations.
     pub search: Vec<PathBuf>,
-    /// Where functions are to call Flint: `__OW_API_HOST`, except for those with a gate.
+    /// The URL by which functions without a gate call Flint: `__OW_API_HOST`.
     pub api_host: Option<String>,
-    /// How functions that want a key reach Flint from their sandboxes; absent: they do not.
+    /// Gives functions that want a key access to Flint from their sandboxes; `None` if there is none.
     pub gates: Option<Gates>,
-    /// What an archive may contain.
+    /// Limits on an archive's contents.
     pub unpack: UnpackLimits,
-    /// Free space that deploys leave on the disk of the artefacts; absent: 1 GB, or a twentieth of a smaller disk.
+    /// Space on the artefacts' disk that deploys leave free; `None` means 1 GB, or a twentieth of a smaller
+    /// disk.
     pub min_free: Option<ByteSize>,
-    /// The most that the unpacked code of one namespace may take of that disk; zero: no bound.
+    /// Quota of a namespace's unpacked code on that disk; zero means none.
     pub per_namespace: ByteSize,
-    /// Load every function of contract `handler` once when it is prepared, so that a syntax error or a missing `main` is found at deploy. Off by
-    /// default: OpenWhisk accepts broken code and lets its calls fail.
+    /// Whether to load every function of contract `handler` once when it is prepared, so that a syntax error
+    /// or a missing `main` is found at deploy. Off by default: OpenWhisk accepts broken code and lets its
+    /// calls fail.
     pub validate: bool,
     /// How long each build step of [`flint_executor::Executor::prepare`] may take.
     pub build_timeout: Duration,
-    /// Memory for build steps, such as the Java compiler.
+    /// Memory of a build step, such as the Java compiler.
     pub build_memory: ByteSize,
-    /// The most that a build step may write.
+    /// Most bytes that a build step may write.
     pub build_size: ByteSize,
-    /// Builds at once.
+    /// How many builds run at once.
     pub concurrent_builds: usize,
-    /// Archives that are unpacked at once.
+    /// How many archives are unpacked at once.
     pub concurrent_unpacks: usize,
 }
 
 impl HouseConfig {
-    /// What a step of a build may use.
+    /// The limits of a build step.
     pub(crate) fn build_bounds(&self) -> Bounds {
         Bounds { within: self.build_timeout, memory: self.build_memory, size: self.build_size }
     }
@@ -70,21 +73,21 @@ impl HouseConfig {
             build_timeout: Duration::from_secs(60),
             build_memory: ByteSize::mib(1024),
             build_size: ByteSize::mib(256),
-            // A build uses several cores, and calls need theirs.
+            // A build uses several cores, and calls need some too.
             concurrent_builds: std::thread::available_parallelism()
                 .map_or(1, |cores| (cores.get() / 2).max(1)),
-            // More would only share the processors, and take the threads that the store reads with.
+            // More would only share the CPUs, and take blocking threads that the store needs for reading.
             concurrent_unpacks: std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8)),
         }
     }
 }
 
-/// What one archive may contain; more is refused halfway.
+/// Limits on the contents of an archive; unpacking stops when one is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnpackLimits {
-    /// Files, folders and links, with the folders that these are in.
+    /// Files, directories and links, including the directories that contain them.
     pub entries: usize,
-    /// Bytes of all files together, uncompressed.
+    /// Total size of all files, uncompressed.
     pub bytes: ByteSize,
 }
 
@@ -94,7 +97,7 @@ impl Default for UnpackLimits {
     }
 }
 
-/// Why the executor cannot be set up.
+/// Why the house cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{what} {path}: {source}. Check that the data directory is on a disk with free space and belongs to this user"

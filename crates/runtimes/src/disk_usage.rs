@@ -1,4 +1,4 @@
-//! How much of the disk files and folders take, counted in whole blocks.
+//! Disk usage of files and directories in whole blocks.
 
 use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
@@ -7,15 +7,15 @@ use flint_model::ByteSize;
 /// The unit in which file systems allocate space. An empty file counts as one block, for its inode.
 pub const BLOCK: u64 = 4096;
 
-/// What a file of that length takes.
+/// The disk usage of a file of this length.
 pub fn of_file(length: u64) -> u64 {
     length.div_ceil(BLOCK).max(1).saturating_mul(BLOCK)
 }
 
-/// What a folder takes with all that is in it. Entries that are removed meanwhile are passed over.
+/// The disk usage of a directory tree. Entries that are removed meanwhile are skipped.
 ///
 /// # Errors
-/// A folder or an entry of it cannot be read.
+/// A directory or entry that cannot be read.
 pub fn of_folder(folder: &Path) -> io::Result<ByteSize> {
     let (mut bytes, mut folders) = (BLOCK, vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -27,7 +27,7 @@ pub fn of_folder(folder: &Path) -> io::Result<ByteSize> {
                 folders.push(entry.path());
                 BLOCK
             } else {
-                // A file with several hard links is on the disk once.
+                // Each hard link counts its share of the file.
                 of_file(found.len()) / found.nlink().max(1)
             };
         }

@@ -1,4 +1,4 @@
-//! Prepared functions that somebody holds: a collection leaves them alone.
+//! Prepared functions in use, which a collection must not remove.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -6,29 +6,31 @@ use flint_model::NamespaceName;
 
 use crate::prepare::artefact::{Artefact, SharedArtefact};
 
-/// An artefact, and a namespace that it was prepared for.
+/// An artefact and a namespace for which it was prepared.
 type Holding = (NamespaceName, Weak<Artefact>);
 
-/// What is held.
+/// The artefacts in use.
 #[derive(Debug, Default)]
 pub(crate) struct Held(Mutex<Vec<Holding>>);
 
 impl Held {
-    /// From now on a collection leaves it alone, until it is dropped. One that was quicker has taken it away.
+    /// Protects an artefact from collection until it is dropped. The caller must check that no collection was
+    /// faster.
     pub(crate) fn add(&self, namespace: &NamespaceName, artefact: &SharedArtefact) {
         let mut held = self.lock();
         held.retain(|(_, artefact)| artefact.strong_count() > 0);
         held.push((namespace.clone(), Arc::downgrade(artefact)));
     }
 
-    /// What is held now, by address.
+    /// The addresses in use, with their namespaces.
     pub(crate) fn all(&self) -> Vec<(NamespaceName, String)> {
         let address =
             |(namespace, artefact): &Holding| Some((namespace.clone(), artefact.upgrade()?.address.clone()));
         self.lock().iter().filter_map(address).collect()
     }
 
-    /// Leave to take away an artefact that nobody holds. Nobody comes to hold it either before the leave is dropped.
+    /// Permission to remove an artefact that is not in use. It holds the lock, so that none can come into use
+    /// before it is dropped.
     pub(crate) fn leave(&self, address: &str) -> Option<MutexGuard<'_, Vec<Holding>>> {
         let held = self.lock();
         let is_held = held

@@ -1,4 +1,4 @@
-//! What is the same for all functions: the host's runtimes, the shims, the prepared functions.
+//! The [`House`]: what all functions share, the host's runtimes, the shims and the prepared functions.
 
 use std::{
     collections::HashSet,
@@ -39,7 +39,7 @@ use crate::{
     stems::{self, Grow, StemKey},
 };
 
-/// What is the same for all functions.
+/// The host's runtimes, the shims and the prepared functions.
 pub struct House {
     config: HouseConfig,
     shims: Shims,
@@ -53,17 +53,18 @@ pub struct House {
     room: Room,
     quota: Arc<Quota>,
     held: Arc<Held>,
-    /// Whether what earlier versions have left was measured.
+    /// Set once artefacts of earlier versions, whose records lack a size, have been measured.
     measured: OnceCell<()>,
 }
 
-/// A preparation begins again when a collection took away what was found before it was held; so often at most.
+/// How often a preparation starts again after a collection has removed an artefact before it was marked as in
+/// use.
 const ATTEMPTS: usize = 3;
 
 impl House {
     /// Finds the host's runtimes and lays out the shims. Takes some tenths of a second.
     ///
-    /// # Errors
+    /// A directory that cannot be used.
     /// A folder that cannot be used.
     pub async fn open(config: HouseConfig) -> Result<Self, HouseError> {
         let (artefacts, shims, search) =
@@ -99,12 +100,12 @@ impl House {
         })
     }
 
-    /// What it was opened with.
+    /// Its configuration.
     pub fn config(&self) -> &HouseConfig {
         &self.config
     }
 
-    /// What makes the sandboxes.
+    /// Starts the sandboxes.
     pub fn launcher(&self) -> &Launcher {
         &self.config.launcher
     }
@@ -114,15 +115,16 @@ impl House {
         self.runtimes.kinds()
     }
 
-    /// Runtimes that were found and are not used, and why.
+    /// Runtimes that were found but are not used, and why.
     pub fn not_used(&self) -> &[NotUsed] {
         self.runtimes.not_used()
     }
 
-    /// Unpacks and builds, unless that was done before; with how long it took. What is held by somebody is not collected.
+    /// Unpacks and builds a function unless that was done before; also returns how long it took. An artefact
+    /// in use is not collected.
     ///
     /// # Errors
-    /// Code that is not what its kind asks for, a runtime that is missing, a disk that is full, a namespace that has as much there as it may.
+    /// Invalid code, a missing runtime, a full disk, or a namespace over its quota.
     pub async fn prepare(
         &self,
         source: &FunctionSource,
@@ -157,10 +159,10 @@ impl House {
         })
     }
 
-    /// Whether there is room for a function that is to be deployed, or it is there already.
+    /// Whether there is room for a function to be deployed, or it is prepared already.
     ///
     /// # Errors
-    /// A disk that is nearly full; a namespace that has as much there as it may, or has with this function's code.
+    /// A disk that is nearly full; a namespace that is over its quota, or would be with this function's code.
     pub fn admits(&self, function: &Function) -> Result<(), PrepareError> {
         let found = self.runtimes.resolve(&function.kind).ok().map(|engine| {
             let address = Shelf::address(function, &engine, &self.shims);
@@ -182,7 +184,7 @@ impl House {
         self.room.for_a_deploy()
     }
 
-    /// Whether the disk has room for what is under way.
+    /// Whether the disk has room for work that has begun.
     ///
     /// # Errors
     /// A disk that is nearly full.
@@ -190,23 +192,25 @@ impl House {
         self.room.to_go_on()
     }
 
-    /// Nothing yet, for files of the namespace that the house does not keep itself; `address` names them.
+    /// An empty charge to the namespace, for files that the house does not keep itself; `address` identifies
+    /// them.
     pub fn charge(&self, namespace: &NamespaceName, address: &str) -> Charge {
         Charge(self.quota.claim(namespace, address))
     }
 
-    /// Whether such files did not fit a moment ago and would not fit now.
+    /// Fails early if such files recently did not fit and still would not.
     ///
     /// # Errors
-    /// The namespace has as much there as it may.
+    /// The namespace would exceed its quota.
     pub fn recall(&self, namespace: &NamespaceName, address: &str) -> Result<(), PrepareError> {
         self.quota.recall(namespace, address)
     }
 
-    /// Waits until an archive of the namespace may be unpacked, for as long as what is returned is held. Whoever unpacks it looks at the disk.
+    /// Waits for permission to unpack an archive of the namespace, which lasts as long as the result is held.
+    /// The caller has to check the disk.
     ///
     /// # Errors
-    /// As many of the namespace's archives wait as may.
+    /// Too many of the namespace's archives are waiting.
     pub async fn unpacking(
         &self,
         namespace: &NamespaceName,
@@ -216,10 +220,11 @@ impl House {
         Ok(Unpacking { _turn: turn, room: self.room.clone() })
     }
 
-    /// Does `work` as one of the server's builds: in its namespace's turn, and not again when the same failed a moment ago by the code's fault. `address` names what it makes.
+    /// Runs `work` as one of the server's builds: in its namespace's turn, and not again if it recently
+    /// failed because of the code. `address` identifies the product.
     ///
     /// # Errors
-    /// Those of `work`; as many of the namespace's builds wait as may.
+    /// Those of `work`; or too many of the namespace's builds are waiting.
     pub async fn build<T>(
         &self,
         namespace: &NamespaceName,
@@ -229,7 +234,7 @@ impl House {
     ) -> Result<T, PrepareError> {
         self.builds.recall(address)?;
         let _turn = self.builds.turn(namespace, progress).await?;
-        // Somebody else may have tried the same meanwhile.
+        // Another build may have tried the same meanwhile.
         self.builds.recall(address)?;
         let made = work.await;
         if let Err(error) = &made {
@@ -238,15 +243,15 @@ impl House {
         made
     }
 
-    /// The launchers of languages without a shim, below which a sandbox finds its own.
+    /// The launchers of languages without a shim.
     pub fn launchers(&self) -> Launchers<'_> {
         Launchers(&self.shims)
     }
 
-    /// How a runtime is started with its shim.
+    /// How to start a runtime with its shim.
     ///
     /// # Errors
-    /// What could not be made ready on this host.
+    /// What could not be prepared on this host.
     pub(crate) async fn command<'a>(
         &'a self,
         runtime: &'a Runtime,
@@ -270,7 +275,7 @@ impl House {
             }
         };
         let image = match runtime.family {
-            // The helper is who puts it in place.
+            // Only the native helper can map the image.
             Family::Node if zygote && self.shims.node_helper().is_some() => {
                 self.images.get(&runtime.program).await
             }
@@ -279,12 +284,12 @@ impl House {
         Ok(ShimCommand { runtime, shims: &self.shims, java, memory, zygote, image })
     }
 
-    /// The gates of this server, if the function is to have one.
+    /// The gates of this server, if the function gets one.
     pub fn gates_of(&self, function: &Function) -> Option<&Gates> {
         self.config.gates.as_ref().filter(|_| function.wants_api_key())
     }
 
-    /// What is set before the code is loaded.
+    /// The environment set before the code is loaded.
     pub fn environment(
         &self,
         function: &Function,
@@ -302,7 +307,8 @@ impl House {
         own.chain(context.environment.clone())
     }
 
-    /// Measures what earlier versions have left, which did not note it, so that no collection takes long for that. Does nothing the second time.
+    /// Measures artefacts of earlier versions, whose records lack a size, so that no collection is delayed by
+    /// that. Does nothing the second time.
     pub async fn measure(&self) {
         let measure = || async {
             let shelf = Arc::clone(&self.shelf);
@@ -311,7 +317,8 @@ impl House {
         self.measured.get_or_init(measure).await;
     }
 
-    /// Removes prepared functions other than `keep` and those that somebody holds; these are what namespaces are charged with from now on.
+    /// Removes prepared functions that are neither in `keep` nor in use. Namespaces are charged with the
+    /// remaining ones from now on.
     pub async fn collect(&self, keep: &[Arc<Function>]) {
         let used: HashSet<(NamespaceName, String)> = keep
             .iter()
@@ -326,7 +333,7 @@ impl House {
                 let keep: HashSet<&str> = used.iter().map(|(_, address)| address.as_str()).collect();
                 shelf.collect(|address| if keep.contains(address) { None } else { held.leave(address) })
             };
-            // Given back once it is gone.
+            // The quota is released once the files are gone.
             let sized = |(namespace, address): (NamespaceName, String)| {
                 let size = shelf.size(&address).ok();
                 (namespace, address, size)
@@ -346,7 +353,7 @@ impl House {
     }
 }
 
-/// The right to unpack an archive, until it is dropped.
+/// Permission to unpack an archive, until it is dropped.
 #[derive(Debug)]
 pub struct Unpacking {
     _turn: Turn,
@@ -363,12 +370,13 @@ impl Unpacking {
     }
 }
 
-/// A runtime that nobody waits for takes the processor from no other sandbox for so long at most, so that it comes up also on a server that is never idle.
+/// How long a prewarmed runtime starts in the background at most, so that it comes up even on a server that
+/// is never idle.
 const LONGEST_IN_BACKGROUND: Duration = Duration::from_secs(1);
 
-/// Grows the stems of one kind of executor.
+/// Starts prewarmed runtimes.
 pub struct Nursery {
-    /// The house.
+    /// Whose runtimes it starts.
     pub house: Arc<House>,
 }
 
@@ -402,7 +410,7 @@ impl Grow for Nursery {
         spec.background = Some(LONGEST_IN_BACKGROUND);
         let starter = Starter::plain(self.house.launcher());
         let cell = handler::launch(&starter, &spec, None, deadline, logs).await?;
-        // Whoever takes it waits.
+        // The call that takes it waits for it.
         cell.sandbox.foreground();
         Ok(cell)
     }

@@ -1,4 +1,4 @@
-//! Looking at JSON without building it.
+//! Checks JSON without building a value.
 
 use serde::de::IgnoredAny;
 
@@ -9,11 +9,11 @@ pub fn is_object_or_array(text: &[u8]) -> bool {
         && std::str::from_utf8(text).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
-/// Whether `text`, with more behind it, can be a JSON object or array.
+/// Whether `text` can be the beginning of a JSON object or array.
 pub fn may_become_object_or_array(text: &[u8]) -> bool {
     let text = match std::str::from_utf8(text) {
         Ok(text) => text,
-        // A character may be cut in two.
+        // The last character may be incomplete.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&text[..error.valid_up_to()]).unwrap_or_default()
         }
@@ -22,17 +22,17 @@ pub fn may_become_object_or_array(text: &[u8]) -> bool {
     match text.trim_ascii_start().as_bytes() {
         [] => true,
         [b'{' | b'[', ..] => {
-            // A number may be cut in two as well, which the parser takes for a wrong one.
+            // The last number may be incomplete, which the parser would report as invalid.
             let text =
                 text.trim_end_matches(|letter: char| letter.is_ascii_digit() || "+-.eE".contains(letter));
-            // Behind a whole one white space may follow.
+            // A complete value may be followed by white space.
             serde_json::from_str::<IgnoredAny>(text).map_or_else(|error| error.is_eof(), |_| true)
         }
         _ => false,
     }
 }
 
-/// The beginning of an answer, for an error's text.
+/// The beginning of an answer, for an error message.
 pub fn beginning(text: &[u8]) -> String {
     const SHOWN: usize = 1024;
     let mut shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN)]).into_owned();

@@ -1,8 +1,8 @@
-//! Language runtimes in sandboxes: found on the host ([`discover`]), given prepared code ([`prepare`]), started with Flint's shim and
-//! called over the link ([`handler`]). Executors that run functions of contract `handler` stand on this crate; how an instance comes to
-//! be is theirs.
+//! Language runtimes in sandboxes: found on the host ([`discover`]), given prepared code ([`prepare`]),
+//! started with Flint's shim and called over the link ([`handler`]). The executors that run contract
+//! `handler` build on this crate; how an instance is made is up to them.
 //!
-//! [`House`] is what is the same for all functions. What calls use is measured by the rules in [`process::meter`].
+//! [`House`] is what all functions share. [`process::meter`] says how the usage of calls is measured.
 
 #![forbid(unsafe_code)]
 

@@ -1,45 +1,20 @@
 //! Putting together what a call came to.
 
-use flint_executor::{CallEnd, Fault, Invoked, Reply, ReplyHead};
+use flint_executor::{CallEnd, Fault, Invoked, Reply, ReplyHead, remove_hop_by_hop};
 use flint_model::Usage;
-use http::{HeaderMap, HeaderName, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 
 use crate::process::logs::Logs;
 
-/// Headers that concern one connection only (RFC 9110 §7.6.1).
-const HOP_BY_HOP: [HeaderName; 7] = [
-    header::CONNECTION,
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
-
-/// Takes out headers that concern one connection only, also those that `Connection` names.
-pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in HOP_BY_HOP.iter().chain(&named) {
-        headers.remove(name);
-    }
-    headers.remove("keep-alive");
-}
-
-/// Why a status cannot be an answer's: informational ones announce another.
-pub fn is_final(status: StatusCode) -> Result<(), Fault> {
-    match status.is_informational() {
-        true => Err(Fault::InvalidAnswer {
+/// The head of an HTTP answer; or why it is none: an informational status announces another.
+pub fn http(status: StatusCode, mut headers: HeaderMap) -> Result<ReplyHead, Fault> {
+    if status.is_informational() {
+        return Err(Fault::InvalidAnswer {
             text: format!("{} is not an HTTP status of an answer", status.as_u16()),
-        }),
-        false => Ok(()),
+        });
     }
+    remove_hop_by_hop(&mut headers);
+    Ok(ReplyHead::Http { status, headers })
 }
 
 /// The end of a call.
@@ -78,22 +53,4 @@ pub fn json(body: bytes::Bytes, allowed: u64) -> Result<Reply, Fault> {
 pub fn too_large(size: u64, allowed: u64, body: &[u8]) -> Fault {
     let shown = body.len().min(usize::try_from(allowed).unwrap_or(usize::MAX));
     Fault::ResultTooLarge { size, allowed, beginning: bytes::Bytes::copy_from_slice(&body[..shown]) }
-}
-
-#[cfg(test)]
-mod tests {
-    use http::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn connection_headers_go() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [("connection", "x-own, close"), ("x-own", "1"), ("x-kept", "1"), ("te", "gzip")]
-        {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-        remove_hop_by_hop(&mut headers);
-        assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-kept"]);
-    }
 }

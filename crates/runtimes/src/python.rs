@@ -1,4 +1,5 @@
-//! What only Python needs: byte code beside the sources, since sandboxes cannot write it, and the version that a virtual environment is for.
+//! Python: byte code beside the sources, since sandboxes cannot write it, and the version that a virtual
+//! environment needs.
 
 use std::{
     collections::HashSet,
@@ -23,15 +24,16 @@ use crate::{
     shims::{Shims, create_readable_dir},
 };
 
-/// Names under which the shim looks for a virtual environment.
+/// The names under which the shim looks for a virtual environment.
 const VIRTUAL_ENVIRONMENTS: [&str; 3] = ["virtualenv", ".venv", "venv"];
 const DEEPEST: usize = 32;
 
-/// What compiling the shim may take.
+/// The limits of compiling the shim.
 const COMPILING: Bounds =
     Bounds { within: Duration::from_secs(60), memory: ByteSize::mib(256), size: ByteSize::mib(64) };
 
-/// Compiles every source below the folder that it is given, and writes the byte code to descriptor 3 as a tar. What does not compile is left for its import to say.
+/// Compiles every source below a directory and writes the byte code to descriptor 3 as a tar. Skips sources
+/// that do not compile; their import will report why.
 const COMPILE: &str = "
 import importlib.util, os, py_compile, sys, tarfile
 root = sys.argv[1]
@@ -50,12 +52,12 @@ for folder, _, names in os.walk(root):
 out.close()
 ";
 
-/// The interpreters that the shim has been compiled for.
+/// The interpreters for which the shim has been compiled.
 #[derive(Debug, Default)]
 pub(crate) struct PythonShims(Mutex<HashSet<String>>);
 
 impl PythonShims {
-    /// Compiles the shim once for each interpreter. Without it a start takes some ms longer.
+    /// Compiles the shim once per interpreter. Without that a start takes some ms longer.
     pub(crate) async fn make_ready(&self, runtime: &Runtime, shims: &Shims, launcher: &Launcher) {
         let mut ready = self.0.lock().await;
         if ready.contains(&runtime.identity()) {
@@ -72,7 +74,7 @@ impl PythonShims {
     }
 }
 
-/// Our own sources; in a sandbox like every tool, which ends with the server.
+/// Compiles our own sources, in a sandbox like every tool, so that the interpreter ends with the server.
 async fn compile_shim(
     runtime: &Runtime,
     launcher: &Launcher,
@@ -82,13 +84,13 @@ async fn compile_shim(
     let failed = |error: io::Error| error.to_string();
     marker.parent().map_or(Ok(()), create_readable_dir).map_err(failed)?;
     let made = marker.with_extension("tar");
-    // A server that was killed leaves it.
+    // Left by a server that was killed.
     let _ = fs::remove_file(&made);
     compile(runtime, launcher, (shim, &format!("{SHIM}/python")), &made, COMPILING).await?;
     fs::write(marker, b"").map_err(failed)
 }
 
-/// The version (`3.11`) that the virtual environment in a function's folder was made for.
+/// The version (`3.11`) for which the virtual environment in a function's directory was made.
 pub(crate) fn version_of_virtualenv(code: &Path) -> Option<String> {
     let libraries = VIRTUAL_ENVIRONMENTS.iter().flat_map(|name| fs::read_dir(code.join(name).join("lib")));
     libraries.flatten().flatten().find_map(|entry| {
@@ -97,7 +99,8 @@ pub(crate) fn version_of_virtualenv(code: &Path) -> Option<String> {
     })
 }
 
-/// Compiles a function's sources in a sandbox and puts the byte code beside them; how many files it is.
+/// Compiles a function's sources in a sandbox and puts the byte code beside them; returns the number of
+/// files.
 pub(crate) async fn compile_code(
     runtime: &Runtime,
     launcher: &Launcher,
@@ -107,7 +110,7 @@ pub(crate) async fn compile_code(
     compile(runtime, launcher, (&artefact.join("code"), CODE), &artefact.join("byte-code.tar"), bounds).await
 }
 
-/// Compiles the sources in a folder, which the sandbox sees as `inside`; `made` is a file on the way.
+/// Compiles the sources in a directory, which the sandbox sees as `inside`. `made` is an intermediate file.
 async fn compile(
     runtime: &Runtime,
     launcher: &Launcher,
@@ -133,7 +136,8 @@ async fn compile(
     compiled
 }
 
-/// Takes byte code out of a tar that a sandbox has written. Whatever else is in it, and whatever has no source folder, is left.
+/// Takes byte code out of a tar from a sandbox. Ignores everything else, and files without a source
+/// directory.
 fn take(tar: impl io::Read, code: &Path) -> io::Result<usize> {
     let mut files = 0;
     for entry in tar::Archive::new(tar).entries()? {
@@ -159,16 +163,16 @@ fn take(tar: impl io::Read, code: &Path) -> io::Result<usize> {
     Ok(files)
 }
 
-/// A folder in which no step is a link: nothing is written through what an archive brought.
+/// Whether no component of the path is a link, so that nothing is written through a link from an archive.
 fn is_real_dir(root: &Path, path: &Path) -> bool {
     path.ancestors().all(|above| fs::symlink_metadata(root.join(above)).is_ok_and(|meta| meta.is_dir()))
 }
 
-/// Whole or not at all, since half of it would be in the way of every import. What is there already stays.
+/// Writes a file whole or not at all, since a partial one would break every import. Keeps an existing one.
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     use io::Write;
     let half = path.with_extension("half");
-    // Never through a link.
+    // `remove_file` does not follow a link.
     let _ = fs::remove_file(&half);
     let mut file = File::create_new(&half)?;
     file.write_all(content)?;
@@ -199,12 +203,12 @@ mod tests {
             let mut header = tar::Header::new_gnu();
             header.set_size(1);
             header.set_entry_type(tar::EntryType::Regular);
-            // As hostile as the name may be.
+            // Any name that a hostile archive may contain.
             header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
             header.set_cksum();
             tar.append(&header, &b"x"[..]).unwrap();
         };
-        // An archive may bring a link for whatever is written on the way.
+        // An archive may contain a link where the intermediate file goes.
         fs::create_dir(code.join("__pycache__")).unwrap();
         std::os::unix::fs::symlink(outside.join("a"), code.join("__pycache__/a.half")).unwrap();
         let good = ["__pycache__/a.pyc", "pkg/__pycache__/b.pyc"];

@@ -1,4 +1,4 @@
-//! The runtime shims: carried in the binary, laid out on disk for sandboxes to see.
+//! The runtime shims: contained in the binary, and laid out on disk for sandboxes.
 
 use std::{
     fs, io,
@@ -7,7 +7,7 @@ use std::{
     process,
 };
 
-/// Path below `runtimes/`, and content.
+/// Path below `runtimes/` and content of each file.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/shims.rs"));
 
 /// The shims on disk.
@@ -18,7 +18,7 @@ pub(crate) struct Shims {
 }
 
 impl Shims {
-    /// Lays them out below `runtimes`, in a folder named after their content. Nothing to do when it is there.
+    /// Writes them below `runtimes`, in a directory named after their digest, unless it exists.
     pub(crate) fn lay_out(runtimes: &Path) -> io::Result<Self> {
         let mut hasher = blake3::Hasher::new();
         for (name, content) in FILES {
@@ -47,28 +47,29 @@ impl Shims {
         Ok(Self { folder, digest })
     }
 
-    /// The folder of one language's shim.
+    /// The directory of one language's shim.
     pub(crate) fn of(&self, language: &str) -> PathBuf {
         self.folder.join(language)
     }
 
-    /// The native helper of Node.js snapshots, below the folder of shims; `None` where there was no C compiler to build it.
+    /// The path, below the directory of shims, of the native helper for Node.js snapshots; `None` if there
+    /// was no C compiler to build it.
     pub(crate) fn node_helper(&self) -> Option<&'static str> {
         FILES.iter().map(|(name, _)| *name).find(|name| name.ends_with("/zygote.node"))
     }
 
-    /// What they are, for the addresses of artefacts that depend on them.
+    /// Their digest, for the addresses of artefacts that depend on them.
     pub(crate) fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Where things derived from the shims are kept.
+    /// The directory for files derived from the shims.
     pub(crate) fn derived(&self) -> PathBuf {
         self.folder.join("derived")
     }
 }
 
-/// What processes that are gone have left half made in a folder: `.<name>.<pid>`.
+/// Unfinished work of processes that have ended: `.<name>.<pid>`.
 pub(crate) fn leftovers(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_left = |path: &PathBuf| {
@@ -79,7 +80,7 @@ pub(crate) fn leftovers(folder: &Path) -> Vec<PathBuf> {
     entries.filter(is_left).collect()
 }
 
-/// Creates a folder, and those above it, that every user may read.
+/// Creates a directory and its parents, readable for every user.
 pub(crate) fn create_readable_dir(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -94,7 +95,7 @@ pub(crate) fn create_readable_dir(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
-/// Gives a finished folder its name. When another was quicker, its work is the same and stays.
+/// Renames a finished directory into place. If another process was faster, its identical result stays.
 pub(crate) fn publish(half: &Path, whole: &Path) -> io::Result<()> {
     match fs::rename(half, whole) {
         Err(_) if whole.is_dir() => fs::remove_dir_all(half),

@@ -1,4 +1,4 @@
-//! Stem cells: runtimes that are up and wait for a function.
+//! Stem cells: prewarmed runtimes that wait for a function.
 
 use std::{
     sync::{
@@ -18,16 +18,16 @@ use crate::{
     process::{ending, logs::Logs},
 };
 
-/// A used one is replaced this long after, so that the start does not disturb the call that took it.
+/// A runtime that was taken is replaced after this delay, so as not to disturb the call that took it.
 const REFILL_AFTER: Duration = Duration::from_millis(20);
-/// One that has ended by itself is replaced this long after: it may do so again.
+/// A runtime that ended by itself is replaced after this delay, since it may do so again.
 const REPLACE_AFTER: Duration = Duration::from_secs(1);
-/// A stem that does not come up in this time will not.
+/// How long a runtime may take to start.
 const START_WITHIN: Duration = Duration::from_secs(30);
-/// Before the next attempt after one that failed.
+/// The pause after a failed start.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// Which functions a stem fits.
+/// What a prewarmed runtime and its function must have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StemKey {
     /// [`crate::discover::Runtime::identity`].
@@ -36,10 +36,10 @@ pub struct StemKey {
     pub memory: ByteSize,
 }
 
-/// Starts one.
+/// Starts prewarmed runtimes.
 #[async_trait::async_trait]
 pub trait Grow: Send + Sync + 'static {
-    /// What a target asks for; `None` when this host has no such runtime.
+    /// The key of a target; `None` if this host has no such runtime.
     fn key(&self, target: &PrewarmTarget) -> Option<StemKey>;
     /// Starts a runtime that waits for a function.
     async fn grow(
@@ -51,7 +51,7 @@ pub trait Grow: Send + Sync + 'static {
     ) -> Result<Cell, Fault>;
 }
 
-/// The stems of one executor.
+/// The prewarmed runtimes of one executor.
 #[derive(Debug, Default)]
 pub struct Stems {
     state: Arc<Shared>,
@@ -77,12 +77,12 @@ impl Shared {
     }
 }
 
-/// The limits that a stem has besides its memory.
+/// A prewarmed runtime's limits; only its memory limit is variable.
 pub fn limits(memory: ByteSize) -> FunctionLimits {
     FunctionLimits { memory, ..FunctionLimits::default() }
 }
 
-/// Whether a stem has what the function asks of its sandbox.
+/// Whether a prewarmed runtime's sandbox meets the function's limits and network.
 pub fn fits(function: &Function) -> bool {
     let (asked, given) = (&function.limits, limits(function.limits.memory));
     function.network == Network::None
@@ -92,7 +92,7 @@ pub fn fits(function: &Function) -> bool {
 }
 
 impl Stems {
-    /// A live stem, if there is one.
+    /// Takes a living runtime, if there is one.
     pub fn take(&self, key: &StemKey) -> Option<Cell> {
         let mut kept = self.state.kept();
         while let Some(at) = kept.cells.iter().position(|(known, _)| known == key) {
@@ -105,7 +105,7 @@ impl Stems {
         None
     }
 
-    /// Replaces what is to be kept. The first use starts the task that keeps it so.
+    /// Replaces the targets. The first call starts the task that meets them.
     pub async fn keep(&self, targets: &[PrewarmTarget], grower: &Arc<impl Grow>) {
         self.state.kept().targets = targets.to_vec();
         self.state.changed.notify_one();
@@ -115,7 +115,7 @@ impl Stems {
         }
     }
 
-    /// What they use now.
+    /// Their memory.
     pub async fn memory(&self) -> ByteSize {
         let sandboxes: Vec<_> =
             self.state.kept().cells.iter().map(|(_, cell)| Arc::clone(&cell.sandbox)).collect();
@@ -126,7 +126,7 @@ impl Stems {
         ByteSize::bytes(bytes)
     }
 
-    /// Ends them and keeps none.
+    /// Ends all and keeps none.
     pub async fn end(&self) {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(keeper) = keeper {
@@ -148,7 +148,7 @@ impl Drop for Stems {
     }
 }
 
-/// Makes what is kept equal to the targets, one stem at a time, whenever something has changed.
+/// Starts and ends runtimes to meet the targets, one at a time, whenever something has changed.
 async fn keep(shared: Arc<Shared>, grower: Arc<impl Grow>) {
     loop {
         let surplus = surplus(&shared, grower.as_ref());
@@ -176,7 +176,7 @@ async fn keep(shared: Arc<Shared>, grower: Arc<impl Grow>) {
     }
 }
 
-/// Resolves when one of those that are kept now has ended.
+/// Resolves when one of the present runtimes has ended.
 async fn one_ends(shared: &Shared) {
     let mut ends: FuturesUnordered<_> =
         shared.kept().cells.iter().map(|(_, cell)| cell.sandbox.end()).collect();
@@ -185,7 +185,7 @@ async fn one_ends(shared: &Shared) {
     }
 }
 
-/// Those that nothing asks for, and those that have ended.
+/// Takes out the runtimes that no target asks for, and those that have ended.
 fn surplus(shared: &Shared, grower: &impl Grow) -> Vec<Cell> {
     let mut kept = shared.kept();
     let mut wanted: Vec<(StemKey, usize)> =

@@ -1,7 +1,8 @@
-//! A program's code in huge pages, once for all processes that run it.
+//! A program's machine code in huge pages, shared by all processes that run it.
 //!
-//! A program that moves its code into huge pages by itself has a copy of its own, some tens of megabytes for a large one. Mapped from here it
-//! is the same memory in all of them, and what a process that is forked often has to gain from it remains: few page faults.
+//! A program that remaps its own code into huge pages gets a private copy, tens of megabytes for a large one.
+//! Mapped from this image all processes share one copy, and a process that is forked often keeps the benefit:
+//! fewer page faults.
 
 use std::fs::File;
 use std::io;
@@ -18,11 +19,11 @@ use object::{LittleEndian, ReadCache};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
 const HUGE_PAGE: u64 = 2 << 20;
-/// How often the kernel is asked for huge pages, and what lies between.
+/// How often the kernel is asked for huge pages, and the pause between attempts.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Sealed memory with the code of a program that is loaded at a fixed address.
+/// A sealed memfd with the code of a program that is linked to a fixed address.
 #[derive(Debug)]
 pub struct CodeImage {
     memory: OwnedFd,
@@ -30,13 +31,14 @@ pub struct CodeImage {
 }
 
 impl CodeImage {
-    /// What the kernel calls a mapping of it.
+    /// The name of such a mapping in `/proc/PID/maps`.
     pub const MAPPING: &str = "/memfd:flint-code (deleted)";
 
-    /// Copies what fills whole huge pages. Reads tens of megabytes.
+    /// Copies the part of the code that fills whole huge pages. Reads tens of megabytes.
     ///
     /// # Errors
-    /// A program that has no address of its own, or too little code; a kernel without huge pages (before Linux 6.1), or with none to give.
+    /// The program is position-independent or has too little code; the kernel has no `MADV_COLLAPSE` for
+    /// shared memory (before Linux 6.1) or no huge page free.
     pub fn of(program: &Path) -> io::Result<Self> {
         let program = File::open(program)?;
         let (range, offset) = code(&program)?;
@@ -51,7 +53,7 @@ impl CodeImage {
         Ok(Self { memory, range })
     }
 
-    /// The memory: its first byte belongs to the beginning of [`Self::range`].
+    /// The memfd; its first byte belongs at the start of [`Self::range`].
     ///
     /// # Errors
     /// Too many open files.
@@ -59,13 +61,13 @@ impl CodeImage {
         self.memory.try_clone()
     }
 
-    /// Where the program has that code.
+    /// The addresses of that code in the program.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 }
 
-/// The addresses of whole huge pages of code, and where in the file they begin.
+/// The address range of the whole huge pages of code, and its offset in the file.
 fn code(program: &File) -> io::Result<(Range<u64>, u64)> {
     let unreadable = |error| io::Error::new(io::ErrorKind::InvalidData, error);
     let cache = ReadCache::new(program);
@@ -91,7 +93,8 @@ fn code(program: &File) -> io::Result<(Range<u64>, u64)> {
 }
 
 fn sealable() -> io::Result<OwnedFd> {
-    // Nobody executes it as a program; from Linux 6.3 on that can be said, and some hosts ask for it.
+    // The memfd is mapped, never executed as a program. Linux 6.3 can enforce that, and a host may insist on
+    // it (`vm.memfd_noexec`).
     match memfd_create("flint-code", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL) {
         Err(rustix::io::Errno::INVAL) => {
             Ok(memfd_create("flint-code", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?)
@@ -100,7 +103,7 @@ fn sealable() -> io::Result<OwnedFd> {
     }
 }
 
-/// The memory, writable, at an address where huge pages are possible.
+/// A writable mapping of the image, aligned to a huge page.
 struct Mapped {
     reserved: *mut libc::c_void,
     reserved_length: usize,
@@ -121,7 +124,7 @@ impl Mapped {
         let mapped = Self { reserved, reserved_length, at, length };
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
         let fd = memory.as_fd().as_raw_fd();
-        // SAFETY: replaces a part of what was reserved above.
+        // SAFETY: replaces a part of the reservation above.
         if unsafe { libc::mmap(at.cast(), length, access, flags, fd, 0) } == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -129,7 +132,7 @@ impl Mapped {
     }
 
     fn fill(&self, program: &File, offset: u64) -> io::Result<()> {
-        // SAFETY: mapped, writable, as long as this, and nobody else has it.
+        // SAFETY: mapped and writable for as long as `self`, and referenced by nothing else.
         let bytes = unsafe { std::slice::from_raw_parts_mut(self.at, self.length) };
         program.read_exact_at(bytes, offset)
     }
@@ -137,13 +140,13 @@ impl Mapped {
     fn collapse(&self) -> io::Result<()> {
         let mut tries = TRIES;
         loop {
-            // SAFETY: changes how the mapping is kept, not what is in it.
+            // SAFETY: changes how the kernel backs the mapping, not its content.
             if unsafe { libc::madvise(self.at.cast(), self.length, libc::MADV_COLLAPSE) } == 0 {
                 return Ok(());
             }
             let error = io::Error::last_os_error();
             tries -= 1;
-            // A page was in somebody's hands for a moment.
+            // EAGAIN: a page was briefly pinned or off the LRU list.
             if tries == 0 || error.kind() != io::ErrorKind::WouldBlock {
                 return Err(error);
             }
@@ -165,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_program_without_a_fixed_address_has_none() {
-        // This one is position-independent, as Rust makes them.
+        // Rust links executables position-independent by default.
         let error = CodeImage::of(Path::new("/proc/self/exe")).unwrap_err();
         assert_eq!(error.to_string(), "it is loaded anywhere");
     }

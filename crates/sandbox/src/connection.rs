@@ -1,4 +1,4 @@
-//! The socket to one launcher process: requests out, events in, each to the task that waits for it.
+//! The socket to one launcher process: sends requests, and passes each event to the task that waits for it.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -20,12 +20,12 @@ use crate::sandbox::Sandbox;
 use crate::spec::LauncherConfig;
 use crate::wire::{self, ASIDE_MAX, Ask, Descriptors, Event, Lost, MESSAGE_MAX, Request, Told};
 
-/// This process, in messages.
+/// This process's name in messages.
 const SERVER: &str = "the server";
 
-/// How long a launcher may take to come up.
+/// How long a launcher may take to start.
 const GREETING_DEADLINE: Duration = Duration::from_secs(20);
-/// How long it may take to end; then it is killed.
+/// How long it may take to end before it is killed.
 const FAREWELL_DEADLINE: Duration = Duration::from_secs(20);
 
 /// One launcher process and the socket to it.
@@ -37,20 +37,20 @@ pub(crate) struct Connection {
     /// Whether any sandbox was ever asked to freeze.
     freezes: AtomicBool,
     pending: Mutex<Pending>,
-    /// Locked while its end is waited for: whoever comes second waits too.
+    /// Locked while its exit is waited for, so that a second caller waits too.
     child: tokio::sync::Mutex<Option<Child>>,
     pid: u32,
-    /// Dropped when the reader has seen the end.
+    /// Its sender is dropped when the reader task has seen the end of the stream.
     over: watch::Receiver<()>,
 }
 
-/// Who waits for what.
+/// The callers that wait for an event, by its number.
 #[derive(Debug, Default)]
 struct Pending {
     starts: HashMap<u64, Start>,
     exits: HashMap<u64, watch::Sender<Option<Exit>>>,
     asks: HashMap<u64, oneshot::Sender<Answer>>,
-    /// Requests that found no room in the socket.
+    /// Requests that did not fit into the socket's buffer.
     unsaid: VecDeque<Vec<u8>>,
 }
 
@@ -63,10 +63,11 @@ struct Start {
     reply: oneshot::Sender<Result<Begun>>,
 }
 
-/// A request that somebody waits for and that was not sent yet: one that never will be is answered by nobody, so it takes itself out of the table.
+/// A request whose answer somebody waits for and which has not been sent. If it never is, no answer comes, so
+/// dropping it removes it from the table.
 struct Unsent<'a> {
     connection: &'a Connection,
-    /// Of a sandbox or of a question: never of both.
+    /// The number of a sandbox or of a question; the two never overlap.
     number: u64,
     sent: bool,
 }
@@ -82,9 +83,10 @@ impl Drop for Unsent<'_> {
 }
 
 impl Unsent<'_> {
-    /// Sends it. When this is dropped before it is done, nothing was sent.
+    /// Sends the request. If the future is dropped before it is done, nothing was sent.
     async fn send(mut self, request: &Request<'_>, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        // Whoever was entered after the end is not told of it.
+        // `on_end` has already answered every entry of the table; one that was added later would wait for
+        // ever.
         if self.connection.is_gone() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
@@ -94,7 +96,7 @@ impl Unsent<'_> {
     }
 }
 
-/// A sandbox that runs, and the socket that listens in it, where one was asked for.
+/// A running sandbox, and the listening socket inside it where one was asked for.
 pub(crate) type Begun = (Sandbox, Option<OwnedFd>);
 
 impl Connection {
@@ -113,7 +115,7 @@ impl Connection {
             .stdout(Stdio::null())
             .spawn()
             .map_err(|source| Error::LauncherStart { step: format!("execute {}", exe.display()), source })?;
-        // SAFETY: the descriptor is owned by the `AsyncFd` from here on and never replaced.
+        // SAFETY: the `AsyncFd` owns the descriptor from here on and never replaces it.
         let socket =
             unsafe { AsyncFd::register_with_interest(ours, Interest::READABLE | Interest::WRITABLE) }
                 .map_err(|error| at("watch the socket")(error.into()))?;
@@ -161,12 +163,12 @@ impl Connection {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// A number for a sandbox or a question; never given twice.
+    /// A number for a sandbox or a question; never reused.
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Sends a request, waiting while the launcher is behind.
+    /// Sends a request, waiting while the socket's buffer is full.
     pub(crate) async fn send(&self, request: &Request<'_>, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = serde_json::to_vec(request)?;
         if bytes.len() <= MESSAGE_MAX {
@@ -192,7 +194,8 @@ impl Connection {
         self.socket.async_io(Interest::READABLE, |socket| wire::receive(socket.as_fd(), buffer)).await
     }
 
-    /// Sends the request that brings up the sandbox `sid`; the receiver gets it when it runs.
+    /// Sends the request that starts the sandbox `sid`; the receiver yields the sandbox when its program
+    /// runs.
     pub(crate) async fn begin(
         &self,
         sid: u64,
@@ -219,7 +222,7 @@ impl Connection {
         Unsent { connection: self, number, sent: false }
     }
 
-    /// Asks something about a running sandbox.
+    /// Asks a question about a running sandbox.
     pub(crate) async fn ask(&self, id: &str, sid: u64, ask: Ask) -> Result<(Told, Option<OwnedFd>)> {
         if matches!(ask, Ask::Freeze) {
             self.freezes.store(true, Ordering::Relaxed);
@@ -235,14 +238,16 @@ impl Connection {
         }
     }
 
-    /// Lets a sandbox that may be frozen die of its SIGKILL. Does not wait and needs no answer.
+    /// Thaws a sandbox that may be frozen, so that it dies of the SIGKILL it was sent. Does not wait and
+    /// needs no answer.
     pub(crate) fn thaw_to_die(&self, sid: u64) {
         if self.freezes.load(Ordering::Relaxed) {
             self.say(&Request::Ask { seq: 0, sid, ask: Ask::Thaw });
         }
     }
 
-    /// Sends a request without waiting for anything; when the launcher is behind, with its next event.
+    /// Sends a request without waiting. If the socket's buffer is full, it is sent when the launcher's next
+    /// event arrives.
     pub(crate) fn say(&self, request: &Request<'_>) {
         if let Ok(bytes) = serde_json::to_vec(request) {
             self.pending().unsaid.push_back(bytes);
@@ -260,7 +265,7 @@ impl Connection {
         }
     }
 
-    /// Tells the launcher, without waiting, that it is over.
+    /// Shuts the socket down, on which the launcher ends. Does not wait.
     pub(crate) fn hang_up(&self) {
         let _ = rustix::net::shutdown(self.socket.as_fd(), rustix::net::Shutdown::Both);
     }
@@ -270,13 +275,13 @@ impl Connection {
         if !self.is_gone() {
             let _ = self.send(&Request::Shutdown, &[]).await;
             let mut over = self.over.clone();
-            // The sender only ever goes away.
+            // Nothing is ever sent; `changed` returns when the sender is dropped.
             let _ = tokio::time::timeout(FAREWELL_DEADLINE, over.changed()).await;
         }
         self.reap(false).await;
     }
 
-    /// Waits for the launcher's end, at most for the deadline; then kills it.
+    /// Waits for the launcher to exit, and kills it after the deadline.
     async fn reap(&self, kill: bool) {
         let mut place = self.child.lock().await;
         let Some(mut child) = place.take() else { return };
@@ -312,7 +317,7 @@ impl Connection {
                 let Some(start) = self.take_start(sid, Some(told)) else { return };
                 let Some(pidfd) = fds.next() else { return };
                 let sandbox = Sandbox::new(start.id, sid, setup_us, pidfd, exit, self.clone());
-                // When nobody waits any more, dropping the sandbox kills it.
+                // If the caller has gone, the sandbox is dropped here, which kills it.
                 let _ = start.reply.send(Ok((sandbox, fds.next())));
             }
             Event::Failed { sid, fault } => {
@@ -339,7 +344,8 @@ impl Connection {
         }
     }
 
-    /// Ends a sandbox that has come up, but whose descriptors found no room here: only the launcher can.
+    /// Ends a sandbox that has started but whose descriptors did not fit into our table. Without its pidfd
+    /// only the launcher can.
     fn give_up(&self, sid: u64) {
         self.say(&Request::Kill { sid });
         if let Some(start) = self.take_start(sid, None) {
@@ -358,7 +364,7 @@ impl Connection {
         Some(start)
     }
 
-    /// Nobody is left without an answer.
+    /// Answers everybody who still waits.
     fn on_end(&self) {
         self.gone.store(true, Ordering::Release);
         let Pending { starts, exits, asks, unsaid: _ } = std::mem::take(&mut *self.pending());
@@ -373,13 +379,14 @@ impl Connection {
     }
 }
 
-/// Reads until the launcher has gone. Ends with it; see [`Connection::close`] and [`Connection::hang_up`].
+/// Reads events until the launcher has gone; see [`Connection::close`] and [`Connection::hang_up`].
 async fn read_events(connection: Arc<Connection>, alive: watch::Sender<()>) {
     let mut buffer = vec![0; MESSAGE_MAX];
     loop {
         match connection.receive(&mut buffer).await {
             Ok(Some((event, fds))) => connection.on_event(event, fds),
-            // A launcher that is killed leaves unread requests: its end is a reset.
+            // A killed launcher leaves unread requests behind, for which the socket reports ECONNRESET
+            // instead of end of file.
             Ok(None) => break,
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
             Err(error) => {
@@ -402,7 +409,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection to nobody, whose socket is full.
+    /// A connection whose peer never reads and whose buffer is full.
     fn full() -> (Connection, OwnedFd) {
         let (ours, theirs) = wire::pair().unwrap();
         rustix::io::ioctl_fionbio(&ours, true).unwrap();

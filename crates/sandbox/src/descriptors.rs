@@ -1,31 +1,35 @@
-//! Which of the launcher's descriptors a child of it copies.
+//! Keeps the launcher's long-lived descriptors out of the processes that it forks.
 //!
-//! Each sandbox that lives, or whose cgroup waits for another, costs the launcher some fifteen descriptors. A forked child would copy all of them
-//! and close all of them again, so that a start would cost more the more sandboxes there are. Therefore the launcher moves what it
-//! keeps to numbers from [`KEPT`] on; a sandbox's pid 1 begins in the launcher's own table (`CLONE_FILES`) and leaves it by [`leave`], which copies what
-//! is below only.
+//! Each living sandbox, and each cgroup kept for reuse, costs the launcher some fifteen descriptors. A forked
+//! child would copy all of them and close them again, so a start would get slower with the number of
+//! sandboxes. Therefore the launcher moves long-lived descriptors to numbers from [`KEPT`] on. A sandbox's
+//! pid 1 starts with the launcher's own descriptor table (`CLONE_FILES`) and leaves it by [`leave`], which
+//! copies the lower numbers only.
 //!
-//! Until then both use one table. The child changes nothing in it, and the launcher closes nothing that this child still needs.
+//! Until then both share one table: the child must not change it, and the launcher must not close what the
+//! child still needs.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use crate::sys;
 
-/// The first number of those that are kept. Below it are the launcher's own few and those of starts under way.
+/// The first number for long-lived descriptors. Lower numbers are for the launcher's own few and for starts
+/// under way.
 const KEPT: RawFd = 1024;
 
-/// Moves a descriptor that is kept for long to where children do not copy it. Without room there it stays where it is, which costs time only.
+/// Moves a long-lived descriptor to a number that children do not copy. If that fails it stays where it is,
+/// which only costs time.
 pub(crate) fn keep(fd: OwnedFd) -> OwnedFd {
     rustix::io::fcntl_dupfd_cloexec(&fd, KEPT).unwrap_or(fd)
 }
 
-/// Whether a child still has this one after [`leave`].
+/// Whether a child still has this descriptor after [`leave`].
 pub(crate) fn survives_leaving(fd: &impl AsFd) -> bool {
     fd.as_fd().as_raw_fd() < KEPT
 }
 
-/// Gives the calling process a table of its own, without what is kept.
+/// Gives the calling process its own descriptor table, without the long-lived ones.
 pub(crate) fn leave() -> io::Result<()> {
     sys::close_range(KEPT, RawFd::MAX, libc::CLOSE_RANGE_UNSHARE)
 }
@@ -38,10 +42,10 @@ mod tests {
         std::fs::read_link(format!("/proc/thread-self/fd/{number}")).is_ok()
     }
 
-    /// A thread shares its process' table, as a child does that was made with `CLONE_FILES`.
+    /// A thread shares its process's descriptor table, as does a child made with `CLONE_FILES`.
     #[test]
     fn who_leaves_keeps_what_is_low_and_takes_nothing_from_others() {
-        // A login shell's limit may be the very first number of those that are kept.
+        // A login shell's soft limit may be exactly [`KEPT`].
         crate::raise_open_files();
         let low = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 0).unwrap();
         let kept = keep(rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 0).unwrap());
@@ -51,7 +55,7 @@ mod tests {
             let before = numbers.map(is_open);
             leave().unwrap();
             let after = numbers.map(is_open);
-            // From here on what is closed in this thread is open in the others.
+            // The table is no longer shared: what this thread closes stays open in the others.
             sys::close_range(numbers[0], numbers[0], 0).unwrap();
             (before, after, numbers.map(is_open))
         });

@@ -1,4 +1,4 @@
-//! What can go wrong, where, and what to do about it.
+//! The errors of this crate: what failed, where, and what to do about it.
 
 use std::io;
 
@@ -25,7 +25,7 @@ pub enum Error {
     /// The launcher has been shut down on purpose.
     #[error("the sandbox launcher was shut down; no further sandboxes start")]
     ShutDown,
-    /// The request cannot be right on any host.
+    /// The request is invalid on any host.
     #[error("sandbox {id}: {what}")]
     InvalidSpec {
         /// The sandbox asked for.
@@ -41,7 +41,7 @@ pub enum Error {
         /// Which, with the figures, in words for whoever chose it.
         what: String,
     },
-    /// This host cannot give what was asked for.
+    /// This host lacks what was asked for.
     #[error("sandbox {id}: {what} is not available on this host: {remedy}")]
     Unavailable {
         /// The sandbox asked for.
@@ -73,22 +73,22 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
-    /// Something was asked of a sandbox that has ended.
+    /// The sandbox has already ended.
     #[error("sandbox {id} has ended")]
     Ended {
         /// The sandbox.
         id: String,
     },
-    /// [`crate::Sandbox::seal`]: processes forked from this one would share something with it or with each other.
+    /// [`crate::Sandbox::seal`]: forked processes would share state with this one or with each other.
     #[error("sandbox {id} cannot be forked: {}", reasons.join("; "))]
     NotForkable {
         /// The sandbox.
         id: String,
-        /// What is in the way and what to do about each, for the developer of the function.
+        /// The obstacles and what to do about each, for the function's developer.
         reasons: Vec<String>,
     },
-    /// [`crate::Cell::admit`]: the process, or the one it was forked from, is not what it should be. The process has been killed where it was known to
-    /// belong to the sandbox; the sandbox it was forked from is not to be trusted with further calls.
+    /// [`crate::Cell::admit`]: the process or its zygote failed the inspection. The process has been killed
+    /// if it was known to belong to the sandbox; do not send the zygote further calls.
     #[error("sandbox {id}: {what}")]
     Tampered {
         /// The cell.
@@ -96,7 +96,8 @@ pub enum Error {
         /// What was found.
         what: String,
     },
-    /// Server or launcher had no descriptor left for what belongs to the sandbox. One that was being started has been ended; all others go on.
+    /// The server or the launcher ran out of descriptors for the sandbox. A sandbox that was starting has
+    /// been ended; all others go on.
     #[error(
         "sandbox {id}: {process} has as many files open as it may, {limit}. Raise the limit (ulimit -n, LimitNOFILE= of a systemd unit, --ulimit nofile= of a \
          container), or let fewer sandboxes and connections be open at once"
@@ -124,7 +125,7 @@ pub enum Error {
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure as the launcher reports it; the server side turns it into an [`Error`] with the sandbox's name.
+/// A failure as the launcher reports it; the server turns it into an [`Error`] with the sandbox's name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Fault {
     Invalid { what: String },
@@ -139,7 +140,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// `process`, which is this one, had no room for the descriptors of a message.
+    /// `process`, the receiver, had no room in its descriptor table for the descriptors of a message.
     pub(crate) fn out_of_descriptors(process: &str) -> Self {
         Self::OutOfDescriptors { process: process.into(), limit: crate::open_files::limit() }
     }

@@ -1,5 +1,6 @@
-//! Landlock: a second opinion on the file system, and no signals or abstract sockets across the sandbox's edge.
-//! Best effort: an older kernel enforces what it knows, one without Landlock nothing.
+//! Landlock: a second wall around the file system, and a barrier to signals and abstract sockets across the
+//! sandbox's edge. Best effort: an older kernel enforces the part it knows, a kernel without Landlock
+//! nothing.
 
 use std::io;
 
@@ -8,15 +9,15 @@ use landlock::{
     RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
-/// The newest interface that this code was tried with.
+/// The newest Landlock ABI that this code was tested with.
 const NEWEST: ABI = ABI::V6;
 
-/// Places where writing is meant. Missing ones are passed over.
+/// Writable places. Those that do not exist are skipped.
 const WRITABLE: [&str; 2] = ["/tmp", "/proc"];
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Locks the calling thread (and its descendants) in, for good; sets `no_new_privs`. `writable`: further places to write to.
-/// Returns whether anything is enforced.
+/// Puts the calling thread and its descendants into a Landlock domain, irrevocably, and sets `no_new_privs`.
+/// `writable` adds writable places. Returns whether the kernel enforces anything.
 pub(crate) fn lock_in<'a>(writable: impl Iterator<Item = &'a str>) -> io::Result<bool> {
     enforce(writable).map(|status| status.ruleset != RulesetStatus::NotEnforced).map_err(io::Error::other)
 }
@@ -40,7 +41,8 @@ fn enforce<'a>(writable: impl Iterator<Item = &'a str>) -> Result<RestrictionSta
     rules.restrict_self()
 }
 
-/// Like [`lock_in`], but without rules about files: a tmpfs that is mounted nowhere is below no place that a rule could name.
+/// Like [`lock_in`], but without file rules: a clone's `/tmp` is a tmpfs without a mount point, so no path
+/// rule could allow it.
 pub(crate) fn lock_in_scopes() -> io::Result<bool> {
     let enforce = || {
         Ruleset::default()
@@ -54,7 +56,7 @@ pub(crate) fn lock_in_scopes() -> io::Result<bool> {
         .map_err(|error: landlock::RulesetError| io::Error::other(error))
 }
 
-/// The kernel's Landlock version, 0 without it.
+/// The kernel's Landlock ABI version; 0 without Landlock.
 pub(crate) fn version() -> i64 {
     // SAFETY: asks for the version only (LANDLOCK_CREATE_RULESET_VERSION).
     let version =

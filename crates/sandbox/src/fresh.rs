@@ -1,4 +1,4 @@
-//! File systems made anew, not yet mounted anywhere.
+//! New file systems that are not mounted anywhere yet.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,20 +9,21 @@ use rustix::mount::{
     fsopen, move_mount,
 };
 
-/// Attributes of everything that payloads can write to.
+/// Mount attributes of everything that payloads can write to.
 pub(crate) const SAFE: MountAttrFlags =
     MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
 
-/// A tmpfs of at most `bytes`, for anybody to write to. It lasts as long as this descriptor (an `O_PATH` one) and its copies, and what is open in it.
+/// A tmpfs of at most `bytes`, writable for everyone. It lives as long as this `O_PATH` descriptor, its
+/// duplicates and the files open in it.
 pub(crate) fn tmpfs(bytes: u64) -> io::Result<OwnedFd> {
-    // Inodes cost kernel memory too; one for each KiB is more than files need.
+    // Inodes cost kernel memory too; one per KiB is more than enough.
     let inodes = (bytes / 1024).clamp(1024, 1 << 20);
     let options =
         [("size", bytes.to_string()), ("nr_inodes", inodes.to_string()), ("mode", "1777".to_owned())];
     detached("tmpfs", &options, SAFE)
 }
 
-/// A file system of this kind, mounted nowhere.
+/// A new file system of this type, not mounted anywhere.
 pub(crate) fn detached(
     kind: &str,
     options: &[(&str, String)],

@@ -1,4 +1,4 @@
-//! The launcher process, seen from the server.
+//! [`Launcher`], the server's handle to the launcher process, which starts a new one when it has died.
 
 use std::borrow::Cow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,8 +18,8 @@ use crate::sweep::{PATIENCE, SweepReport, sweep_within};
 use crate::text::check_text;
 use crate::wire::Request;
 
-/// The launcher process, seen from the server. Clones share it. When the last one is dropped, every sandbox ends, as at shutdown, but
-/// nothing waits for it.
+/// The server's handle to the launcher process. Clones share it. When the last one is dropped, every sandbox
+/// ends as at shutdown, but nobody waits for it.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     shared: Arc<Shared>,
@@ -48,8 +48,8 @@ impl Launcher {
         Ok(Self { shared: Arc::new(Shared { config, state: Mutex::new(State::Up(connection)) }) })
     }
 
-    /// Makes a sandbox; returns when the payload's program has been executed. Dropping the future ends a sandbox under way.
-    /// When the launcher has died, a new one is started first.
+    /// Starts a sandbox; returns once the payload's program has been executed. Dropping the future ends a
+    /// sandbox under way. If the launcher has died, a new one is started first.
     ///
     /// # Errors
     /// What was wrong, where, and what to do: see [`Error`].
@@ -57,8 +57,9 @@ impl Launcher {
         self.begin(spec, io, None).await.map(|(sandbox, _)| sandbox)
     }
 
-    /// The same, with a non-blocking socket that listens on `port` of the sandbox's loopback (127.0.0.1) since before anything ran there. What connects
-    /// to it is inside that sandbox, whose network is nobody else's, also not after its end.
+    /// Like [`Self::start`], and returns a non-blocking socket that has been listening on `port` of the
+    /// sandbox's loopback (127.0.0.1) since before anything ran there. Whatever connects to it is inside that
+    /// sandbox: its network namespace is never given to another one.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -94,21 +95,21 @@ impl Launcher {
         started.await.map_err(|_| Error::LauncherGone)?
     }
 
-    /// What this host can do for the isolation of this launcher's sandboxes: see [`probe`].
+    /// What this host offers for the isolation of this launcher's sandboxes: see [`probe`].
     pub fn probe(&self) -> Vec<Probe> {
         probe(self.shared.config.uid_base)
     }
 
-    /// Whether something can be mounted in a sandbox that runs ([`Sandbox::attach`]): it takes root.
+    /// Whether directories can be mounted into a running sandbox ([`Sandbox::attach`]), which needs root.
     pub fn can_attach(&self) -> bool {
         is_root(self.shared.config.uid_base)
     }
 
-    /// The executable that launchers are started from: that of [`LauncherConfig::exe`], or this process's own. A program of it that sandboxes are to run can be
-    /// mounted from there.
+    /// The executable that launchers are started from: [`LauncherConfig::exe`], or this process's own. Mount
+    /// it from there into sandboxes that are to run it.
     ///
     /// # Errors
-    /// This process's executable is not where it was: it was replaced or removed since it was started.
+    /// This process's executable was replaced or removed since the process was started.
     pub fn program(&self) -> std::io::Result<PathBuf> {
         let program = match &self.shared.config.exe {
             Some(exe) => exe.clone(),
@@ -131,7 +132,8 @@ impl Launcher {
         }
     }
 
-    /// Ends every sandbox and the launcher, and waits until nothing of them is left, also when the launcher was killed.
+    /// Ends every sandbox and the launcher, and waits until nothing of them is left, even if the launcher was
+    /// killed.
     pub async fn shutdown(self) {
         let state = std::mem::replace(&mut *self.shared.state.lock().await, State::ShutDown);
         if let State::Up(connection) = state {
@@ -158,7 +160,7 @@ impl Launcher {
     }
 }
 
-/// Starts a launcher; of one that does not come up, nothing stays.
+/// Starts a launcher; one that does not come up leaves nothing behind.
 async fn open(config: &LauncherConfig) -> Result<Arc<Connection>> {
     let opened = Connection::open(config).await;
     if opened.is_err() {
@@ -167,10 +169,10 @@ async fn open(config: &LauncherConfig) -> Result<Arc<Connection>> {
     opened
 }
 
-/// How long what a launcher has left may take to die when there is no next one that could sweep.
+/// How long the remains of a launcher may take to die when no next launcher will sweep them.
 const LAST_PATIENCE: Duration = Duration::from_secs(50);
 
-/// Removes what a launcher has left that could not clean up itself; there is nothing after one that could.
+/// Removes what a killed launcher has left behind.
 async fn sweep(config: &LauncherConfig, patience: Duration) {
     let state_dir = config.state_dir.clone();
     match tokio::task::spawn_blocking(move || sweep_within(&state_dir, patience)).await {

@@ -1,5 +1,5 @@
-//! Linux isolation primitives: namespaces, cgroups v1 and v2, seccomp, Landlock, a minimal root file system and per-sandbox networks.
-//! Knows nothing about functions.
+//! Linux isolation primitives: namespaces, cgroups v1 and v2, seccomp, Landlock, a minimal root file system
+//! and per-sandbox networks. It knows nothing about functions.
 //!
 //! The server talks to a **launcher**: its own executable, started again as a small single-threaded process that makes every
 //! sandbox. A program that uses this crate calls [`launcher_entry`] as the first line of `main`, then [`Launcher::spawn`],
@@ -47,8 +47,8 @@ pub use spec::{LauncherConfig, Mount, Network, ResourceLimits, SandboxIo, Sandbo
 pub use sweep::{SweepReport, sweep};
 pub use text::check_text;
 
-/// Turns this process into the launcher when it was started as one (and then does not return); otherwise does nothing. Must be the
-/// first line of `main`, before any thread exists.
+/// Turns this process into the launcher if it was started as one, and then does not return; otherwise does
+/// nothing. Must be the first line of `main`, before any thread exists.
 pub fn launcher_entry() {
     launcher::entry();
 }

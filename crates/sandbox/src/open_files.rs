@@ -1,13 +1,15 @@
-//! The limit of open files: a server holds some for every caller and every sandbox, and shells and service managers allow 1,024 of them.
+//! The limit of open files. A server needs descriptors for every caller and every sandbox, while shells and
+//! service managers usually allow 1,024.
 
 use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// As many as a process asks for where it may have more than its hard limit.
+/// The limit that a process with CAP_SYS_RESOURCE sets.
 const WANTED: u64 = 1 << 20;
 
-/// Raises the limit of this process, and so of those that it starts: with CAP_SYS_RESOURCE to what it wants, otherwise to the hard limit. Returns what it is then.
+/// Raises this process's limit, which its children inherit: to [`WANTED`] with CAP_SYS_RESOURCE, otherwise to
+/// the hard limit. Returns the limit in force.
 pub fn raise_open_files() -> u64 {
     let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let most = fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|most| most.trim().parse().ok());

@@ -1,4 +1,4 @@
-//! How a sandbox ended and what it used: the answer side of the API.
+//! How a sandbox ended and what it used.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,8 @@ pub enum ExitStatus {
     Code(i32),
     /// Killed by this signal (9 after [`crate::Sandbox::kill`]).
     Signal(i32),
-    /// It ended, and nobody can tell how: a forked process (see [`crate::Cell::admit`]) on a kernel before 6.15, where only the parent learns.
+    /// Unknown: the process was a clone (see [`crate::Cell::admit`]) on a kernel before 6.15, where only a
+    /// process's parent learns its exit status.
     Unknown,
     /// The launcher process ended, and every sandbox with it. A later start gets a new launcher.
     Lost,

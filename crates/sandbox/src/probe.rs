@@ -1,4 +1,4 @@
-//! What this host can do for isolation, for `flint doctor`.
+//! What this host offers for isolation, for `flint doctor`.
 
 use std::ffi::CStr;
 use std::io;
@@ -45,13 +45,13 @@ pub enum ProbeState {
 /// Oldest kernel with everything that sandboxes need: `mount_setattr`.
 const KERNEL_MIN: (u32, u32) = (5, 12);
 
-/// What the launcher holds open for a living clone, of its processes, its groups and its pipes.
+/// Descriptors that the launcher keeps for a living clone: its process, its cgroup and its streams.
 const OF_A_CLONE: u64 = 11;
-/// Below this the limit of open files comes before the memory.
+/// Below this, descriptors run out before memory does.
 const MANY_FILES: u64 = 1 << 16;
 
-/// Tries each ability that sandboxes build on, for a launcher with this [`crate::LauncherConfig::uid_base`]. Takes some milliseconds and blocks;
-/// leaves nothing behind.
+/// Tries each ability that sandboxes build on, for a launcher with this [`crate::LauncherConfig::uid_base`].
+/// Blocks for some milliseconds and leaves nothing behind.
 pub fn probe(uid_base: u32) -> Vec<Probe> {
     let rootless = !is_root(uid_base);
     let mut probes = vec![kernel(), rights(rootless, uid_base), open_files(), user_namespaces(rootless)];
@@ -113,7 +113,7 @@ fn rights(rootless: bool, uid_base: u32) -> Probe {
     lacking(NAME, ProbeState::Limited, detail, remedy)
 }
 
-/// What a server may have open: it raises its limit as this does.
+/// The limit of open files, raised as a server raises it.
 fn open_files() -> Probe {
     const NAME: &str = "open-files";
     let limit = crate::raise_open_files();
@@ -143,17 +143,17 @@ fn user_namespaces(rootless: bool) -> Probe {
     if let Err(error) = try_clone(libc::CLONE_NEWUSER) {
         return lacks(error.to_string());
     }
-    // AppArmor lets users make them, and takes away what they are made for.
+    // AppArmor lets unprivileged users create user namespaces, but can deny the capabilities within.
     match rootless.then(|| try_rights(&maps())) {
         Some(Err(error)) => lacks(format!("can be made, and give no rights: {error}")),
         _ => found(NAME, "can be made"),
     }
 }
 
-/// A file of a process, and what is written to it.
+/// A file of a process and the text to write to it.
 type Entry = (&'static CStr, String);
 
-/// What makes this user root in a user namespace.
+/// The id maps that make this user root in a user namespace.
 fn maps() -> [Entry; 3] {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     [
@@ -163,9 +163,10 @@ fn maps() -> [Entry; 3] {
     ]
 }
 
-/// Does in a user namespace what the launcher begins with.
+/// Does what the launcher does first in a user namespace.
 fn try_rights(maps: &[Entry]) -> io::Result<()> {
-    // SAFETY: whatever threads there are: the child only makes system calls, with what is there already.
+    // SAFETY: sound in a multi-threaded process, since the child only makes system calls and allocates
+    // nothing.
     match unsafe { sys::clone3(libc::CLONE_NEWUSER | libc::CLONE_NEWNS, None) }? {
         Forked::Child => sys::exit_now(use_rights(maps).map_or_else(|errno| errno.raw_os_error(), |()| 0)),
         Forked::Parent { pidfd, .. } => {
@@ -209,9 +210,9 @@ fn namespaces(rootless: bool) -> Vec<Probe> {
     all.into_iter().map(one).collect()
 }
 
-/// Clones a child that ends at once.
+/// Clones a child that exits at once.
 fn try_clone(flags: i32) -> io::Result<()> {
-    // SAFETY: whatever threads there are: the child does nothing but end.
+    // SAFETY: sound in a multi-threaded process, since the child only exits.
     match unsafe { sys::clone3(flags, None) }? {
         Forked::Child => sys::exit_now(0),
         Forked::Parent { pidfd, .. } => {
@@ -286,11 +287,11 @@ fn landlock() -> Probe {
     }
 }
 
-/// Fork start: what keeps two calls of one function apart. See SECURITY.md.
+/// Fork start: the separation of two calls of one function. See SECURITY.md.
 fn call_wall(rootless: bool, groups: bool) -> Probe {
     const NAME: &str = "fork-call-wall";
     if rootless {
-        // What `/proc` has of a process that is not dumpable belongs to the host's root.
+        // The `/proc` files of a non-dumpable process belong to the host's root.
         let detail = "without root nobody can look at a clone before it is given a call";
         return lacking(NAME, ProbeState::Missing, detail, "run flint as root");
     }
@@ -310,7 +311,7 @@ fn call_wall(rootless: bool, groups: bool) -> Probe {
     }
 }
 
-/// Fork start: whether a clone is in its cgroup at once.
+/// Fork start: whether moving a clone into its cgroup is fast.
 fn cgroup_moves(rootless: bool) -> Option<Probe> {
     const NAME: &str = "fork-cgroup-moves";
     match moves::are_cheap()? {
@@ -328,7 +329,7 @@ fn cgroup_moves(rootless: bool) -> Option<Probe> {
     }
 }
 
-/// Fork start: whether the exit code of a process that is not our child can be had.
+/// Fork start: whether the exit status of a process that is not our child can be read.
 fn exit_status() -> Probe {
     const NAME: &str = "fork-exit-status";
     let own = pidfd::open(std::process::id()).and_then(|own| pidfd::exit_status(own.as_fd()));
@@ -351,7 +352,7 @@ fn egress(rootless: bool) -> Probe {
     }
 }
 
-/// Without its netlink, connections of sandboxes that have ended cannot be forgotten, and egress is refused.
+/// Without ctnetlink the connections of ended sandboxes cannot be deleted, so egress is refused.
 fn conntrack_missing(answer: io::Result<()>) -> Option<(String, String)> {
     let error = answer.err()?;
     Some((
@@ -360,11 +361,11 @@ fn conntrack_missing(answer: io::Result<()>) -> Option<(String, String)> {
     ))
 }
 
-/// Asks the connection tracking for its figures, for which the kernel loads the module where it may.
+/// Asks connection tracking for its statistics, on which the kernel loads the module if it may.
 fn ask_conntrack() -> io::Result<()> {
-    /// `NFNL_SUBSYS_CTNETLINK` in the upper half, `IPCTNL_MSG_CT_GET_STATS`.
+    /// `NFNL_SUBSYS_CTNETLINK` in the upper byte, `IPCTNL_MSG_CT_GET_STATS` in the lower.
     const GET_STATS: u16 = 1 << 8 | 5;
-    /// struct nlmsghdr, struct nfgenmsg.
+    /// The lengths of `struct nlmsghdr` and `struct nfgenmsg`.
     const LENGTH: u32 = 16 + 4;
     let socket =
         socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
@@ -376,12 +377,12 @@ fn ask_conntrack() -> io::Result<()> {
     request.extend([libc::AF_INET as u8, 0, 0, 0]);
     send(&socket, &request, SendFlags::empty())?;
     let mut answer = [0u8; 1024];
-    // It is there when the request was sent.
+    // netlink answers within `send`, so the answer is there already.
     let (length, _) = recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
     refusal_in(&answer[..length])
 }
 
-/// The error in an answer of netlink, if it is one.
+/// The error that a netlink answer reports, if any.
 fn refusal_in(answer: &[u8]) -> io::Result<()> {
     let kind = answer.get(4..).and_then(|rest| rest.first_chunk::<2>());
     let content = answer.get(16..).and_then(|rest| rest.first_chunk::<4>());
@@ -409,9 +410,9 @@ mod tests {
             message.extend(content.to_ne_bytes());
             message
         };
-        // Figures.
+        // Statistics, hence no refusal.
         assert!(refusal_in(&answer(1 << 8 | 5, 2)).is_ok());
-        // What a kernel says that has no such module.
+        // The answer of a kernel without the module.
         let (what, remedy) =
             conntrack_missing(refusal_in(&answer(libc::NLMSG_ERROR as u16, -libc::EINVAL))).unwrap();
         assert!(what.contains("Invalid argument") && remedy.contains("modprobe nf_conntrack_netlink"));
@@ -421,16 +422,16 @@ mod tests {
 
     #[test]
     fn root_of_a_namespace_without_the_payloads_ids_is_not_called_root() {
-        // No map has it.
+        // An id that no id map contains.
         let probes = probe(u32::MAX);
         let state_of = |name| probes.iter().find(|probe| probe.name == name).unwrap().state;
         assert_eq!(state_of("rights"), ProbeState::Limited);
-        // The latter also where there are cgroups.
+        // The call wall also on a host with cgroups.
         let walls = [state_of("egress"), state_of("fork-call-wall"), call_wall(true, true).state];
         assert_eq!(walls, [ProbeState::Missing; 3]);
     }
 
-    /// Where AppArmor restricts them, the map cannot be written; here it is one that nobody may write.
+    /// AppArmor makes the write to the id map fail; here the map is one that nobody may write.
     #[test]
     fn a_user_namespace_without_rights_is_told_from_one_with_them() {
         if let Err(error) = try_clone(libc::CLONE_NEWUSER) {
@@ -439,7 +440,7 @@ mod tests {
         }
         let nonsense = [(c"/proc/self/uid_map", "0 0 0".to_owned())];
         assert!(try_rights(&nonsense).is_err());
-        // What the launcher could do without root is not said to be impossible.
+        // A host on which the launcher works without root must not be reported as lacking rights.
         if let Err(error) = try_rights(&maps()) {
             println!("user namespaces give no rights here: {error}");
             assert_ne!(user_namespaces(true).state, ProbeState::Available);

@@ -1,4 +1,4 @@
-//! One sandbox, seen from the server.
+//! The server's handle to one sandbox.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -49,7 +49,7 @@ impl Sandbox {
         self.setup_us
     }
 
-    /// Waits for the end. May be called any number of times, also at once; cancellation-safe.
+    /// Waits for the end. May be called any number of times, also concurrently; cancellation-safe.
     pub async fn wait(&self) -> Exit {
         let mut exit = self.exit.clone();
         let ended = exit.wait_for(Option::is_some).await.map(|exit| exit.clone());
@@ -61,35 +61,37 @@ impl Sandbox {
         })
     }
 
-    /// Resolves when it has ended, without keeping it.
+    /// A future that resolves when the sandbox has ended, and does not keep it alive.
     pub fn end(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         let mut exit = self.exit.clone();
         async move {
-            // A sender that has gone tells as much.
+            // An error means that the sender is gone, and so the sandbox.
             let _ = exit.wait_for(Option::is_some).await;
         }
     }
 
-    /// How it ended, if it has.
+    /// How the sandbox ended, if it has.
     pub fn exited(&self) -> Option<Exit> {
         self.exit.borrow().clone()
     }
 
-    /// Kills every process of the sandbox at once. Does not wait; [`Self::wait`] does. No effect when it has ended.
+    /// Kills every process of the sandbox at once. Does not wait; [`Self::wait`] does. No effect once it has
+    /// ended.
     pub fn kill(&self) {
         if self.exit.borrow().is_none() {
             let _ = pidfd_send_signal(self.pidfd.as_fd(), Signal::KILL);
-            // A frozen v1 group must be thawed to die; the launcher does so.
+            // Under the freezer of v1, frozen processes do not die; the launcher thaws them.
             self.connection.thaw_to_die(self.sid);
         }
     }
 
-    /// Somebody waits for it from now on: it is in the background no more, if it was (see [`crate::SandboxSpec::background`]). Does not wait.
+    /// Takes the sandbox out of the background (see [`crate::SandboxSpec::background`]), because somebody
+    /// waits for it from now on. Does not wait.
     pub fn foreground(&self) {
         self.connection.say(&Request::Foreground { sid: self.sid });
     }
 
-    /// Stops every process of the sandbox until [`Self::thaw`]; returns when all have stopped.
+    /// Freezes every process of the sandbox until [`Self::thaw`]; returns when all are frozen.
     ///
     /// # Errors
     /// [`Error::Unavailable`] without a freezer cgroup, [`Error::Ended`], [`Error::Operation`].
@@ -97,7 +99,7 @@ impl Sandbox {
         self.ask(Ask::Freeze).await.map(drop)
     }
 
-    /// Lets a frozen sandbox go on.
+    /// Thaws the sandbox.
     ///
     /// # Errors
     /// As [`Self::freeze`].
@@ -105,7 +107,7 @@ impl Sandbox {
         self.ask(Ask::Thaw).await.map(drop)
     }
 
-    /// What it uses now and has used.
+    /// What the sandbox uses now and has used.
     ///
     /// # Errors
     /// [`Error::Ended`], [`Error::Operation`].
@@ -140,8 +142,8 @@ impl Sandbox {
         connected(socket).await.map_err(failed)
     }
 
-    /// A non-blocking socket that listens on `port` of the sandbox's loopback (127.0.0.1), as that of [`crate::Launcher::start_and_listen`], for a sandbox in
-    /// which nothing but trusted code has run yet.
+    /// A non-blocking socket that listens on `port` of the sandbox's loopback (127.0.0.1), like that of
+    /// [`crate::Launcher::start_and_listen`], for a sandbox in which only trusted code has run yet.
     ///
     /// # Errors
     /// [`Error::Ended`]; [`Error::Operation`], for example because the port is taken.
@@ -154,7 +156,8 @@ impl Sandbox {
         })
     }
 
-    /// Makes a directory of the host appear, read-only, inside the running sandbox, for a runtime that was started before its function was known.
+    /// Mounts a directory of the host read-only inside the running sandbox, for a runtime that was started
+    /// before its function was known.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`], [`Error::Ended`], [`Error::Operation`].
@@ -162,12 +165,14 @@ impl Sandbox {
         self.ask(Ask::Attach { source: source.to_owned(), target: target.to_owned() }).await.map(drop)
     }
 
-    /// Looks at the main process of a sandbox with [`crate::SandboxSpec::zygote`] from outside, at the point from which on it only forks, for what a
-    /// forked process would share with it. Fixes what [`crate::Cell::admit`] compares with later; may be repeated.
+    /// Seals a sandbox with [`crate::SandboxSpec::zygote`] at its freeze point, from which on its main
+    /// process only forks: inspects it from outside for state that its clones would share.
+    /// [`crate::Cell::admit`] compares with the state found. May be repeated.
     ///
     /// # Errors
-    /// [`Error::NotForkable`] with the reasons found, some of each sort, in words for the function's developer; [`Error::InvalidSpec`] when the sandbox is no zygote;
-    /// [`Error::Ended`], [`Error::Operation`].
+    /// [`Error::NotForkable`] with the obstacles found, a few of each kind, worded for the function's
+    /// developer; [`Error::InvalidSpec`] when the sandbox is no zygote; [`Error::Ended`],
+    /// [`Error::Operation`].
     pub async fn seal(&self, expect: &SealSpec) -> Result<Sealed> {
         match self.ask(Ask::Seal { expect: expect.clone() }).await? {
             (Told::Sealed(sealed), _) => Ok(sealed),
@@ -175,7 +180,8 @@ impl Sandbox {
         }
     }
 
-    /// Opens the way out of a sandbox that was started with [`crate::SandboxSpec::network_closed`]; no effect on one without [`crate::Network::Egress`].
+    /// Opens egress in a sandbox that was started with [`crate::SandboxSpec::network_closed`]; no effect on
+    /// one without [`crate::Network::Egress`].
     ///
     /// # Errors
     /// [`Error::Ended`], [`Error::Operation`].
@@ -183,8 +189,9 @@ impl Sandbox {
         self.ask(Ask::OpenNetwork).await.map(drop)
     }
 
-    /// A place for one process that the main process will fork: a cgroup with limits and an empty tmpfs. Made ahead of time it costs the call nothing.
-    /// Cells that are dropped, or whose sandbox ends, are removed.
+    /// Makes a cell for one process that the main process will fork: a cgroup with limits and an empty tmpfs.
+    /// Made ahead of time it costs the call nothing. Cells are removed when they are dropped or their sandbox
+    /// ends.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`] when the sandbox is no zygote or the limits are too low; [`Error::Ended`], [`Error::Operation`].
@@ -207,7 +214,7 @@ impl Drop for Sandbox {
     }
 }
 
-/// Waits until a connection is made or refused.
+/// Waits until a connection is established or refused.
 async fn connected(socket: OwnedFd) -> io::Result<OwnedFd> {
     let stream = tokio::net::TcpStream::from_std(std::net::TcpStream::from(socket))?;
     stream.writable().await?;

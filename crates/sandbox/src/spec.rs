@@ -1,4 +1,4 @@
-//! What a sandbox is to be: the request side of the API.
+//! What the caller asks for: the launcher's configuration, and a sandbox's program, mounts and limits.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Fault;
 
-/// How the launcher process is to be started.
+/// How to start the launcher process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LauncherConfig {
-    /// Directory for the launcher's own files (a few kilobytes), removed at shutdown; see also [`crate::sweep`].
-    /// Created when missing. One server per directory.
+    /// Directory for the launcher's own files (a few kilobytes), removed at shutdown; see also
+    /// [`crate::sweep`]. Created when missing. Each server needs its own.
     pub state_dir: PathBuf,
     /// Names this server in cgroups. `[A-Za-z0-9_-]`, at most 40 characters.
     pub server_id: String,
@@ -28,12 +28,13 @@ pub struct LauncherConfig {
     pub spare_networks: usize,
     /// Most ended sandboxes whose cgroups and network namespace are kept for the same [`SandboxSpec::recycle_key`].
     pub recycle_limit: usize,
-    /// Whether the first sandbox with [`SandboxSpec::zygote`] sets the option `favordynmods` of cgroup v2 on this host (as root; on by default). Without it, every
-    /// [`crate::Cell::admit`] that follows on a pause takes some 10 ms, and so long does the launcher do nothing else. It makes forks of the whole host a little
-    /// dearer, and from Linux 6.18 on it cannot be taken back before the next boot.
+    /// Whether the first sandbox with [`SandboxSpec::zygote`] sets the mount option `favordynmods` of cgroup
+    /// v2 on this host (as root; on by default). Without it every [`crate::Cell::admit`] after a pause takes
+    /// some 10 ms, during which the launcher does nothing else. The option makes forks on the whole host
+    /// slightly slower, and from Linux 6.18 on only a reboot undoes it.
     pub favor_cgroup_moves: bool,
-    /// First host uid (and gid) of the range that payloads run as, one for each live sandbox. Must not collide with accounts of the host. Ignored
-    /// when not running as root.
+    /// First host uid (and gid) of the range for payloads; each living sandbox has its own. Must not collide
+    /// with accounts of the host. Ignored when not running as root.
     pub uid_base: u32,
 }
 
@@ -74,22 +75,25 @@ pub struct SandboxSpec {
     pub limits: ResourceLimits,
     /// Network access.
     pub network: Network,
-    /// [`Network::Egress`] leads nowhere until [`crate::Sandbox::open_network`].
+    /// Whether [`Network::Egress`] is closed until [`crate::Sandbox::open_network`].
     pub network_closed: bool,
-    /// Ended sandboxes hand their cgroup and network namespace on to later ones with the same key (and to no others). Use one key per tenant and
-    /// function version. `None`: everything is made afresh.
+    /// Ended sandboxes pass their cgroup and network namespace on to later ones with the same key, and to no
+    /// others. Use one key per tenant and function version. With `None` both are made afresh.
     pub recycle_key: Option<String>,
     /// Host name inside.
     pub hostname: String,
-    /// Whether the main process will be forked by [`crate::Sandbox::cell`] and [`crate::Cell::admit`]: `/tmp` (and `/var/tmp`, `/dev/shm`) is
-    /// then whatever tmpfs a process holds as descriptor 200 ([`crate::TMP_FD`]), the main process starts with one of its own there, and
-    /// system calls that would let forked processes share memory or be inspected are refused. The main process must make itself non-dumpable.
+    /// Whether the main process will be forked by [`crate::Sandbox::cell`] and [`crate::Cell::admit`]. Then
+    /// `/tmp` (and `/var/tmp`, `/dev/shm`) is the tmpfs that a process holds as descriptor 200
+    /// ([`crate::TMP_FD`]), the main process starts with a tmpfs of its own there, and system calls by which
+    /// forked processes could share memory or inspect each other are refused. The main process must make
+    /// itself non-dumpable.
     pub zygote: bool,
-    /// It is nobody's who waits: what runs in it has the processor only while no other sandbox of this launcher wants it, until [`crate::Sandbox::foreground`] or
-    /// [`crate::Sandbox::seal`], and at the longest for so long. Needs a CPU cgroup and Linux 5.15; no effect without.
+    /// Start in the background, because nobody waits for it: its processes get the CPU only while no other
+    /// sandbox of this launcher wants it, until [`crate::Sandbox::foreground`] or [`crate::Sandbox::seal`],
+    /// and at most for this long. Needs a CPU cgroup and Linux 5.15; otherwise it has no effect.
     pub background: Option<Duration>,
-    /// Whether `argv` is executed not once but for each request of a [`crate::Spawner`], whose link the sandbox is given; what it starts with as
-    /// stdin, stdout and stderr is then nobody's.
+    /// Whether `argv` is executed once for each request of a [`crate::Spawner`], whose link the sandbox is
+    /// given, instead of once. The sandbox's own stdin, stdout and stderr are not used then.
     pub spawner: bool,
 }
 
@@ -120,9 +124,11 @@ impl SandboxSpec {
 pub struct Mount {
     /// Absolute path on the host.
     pub source: PathBuf,
-    /// Absolute path inside. Created in the root when missing; below `/usr` it must exist; `/proc`, `/dev`, `/sys`, `/etc` are refused.
+    /// Absolute path inside. Created in the root when missing; below `/usr` it must exist. `/proc`, `/dev`,
+    /// `/sys`, `/etc`, `/tmp`, `/bin` and `/sbin`, and everything below them, are refused.
     pub target: String,
-    /// Read-only unless `false`. A writable source must be writable for "others", since payload uids differ from sandbox to sandbox.
+    /// Read-only unless `false`. A writable source must be writable for "others", since each sandbox's
+    /// payload has another uid.
     pub readonly: bool,
 }
 
@@ -137,7 +143,8 @@ pub struct ResourceLimits {
     pub cpu_millis: u32,
     /// Open files of one process.
     pub open_files: u32,
-    /// Bytes of one file that is written (`RLIMIT_FSIZE`); `None`: as the host has it.
+    /// Largest size of a file that a process writes (`RLIMIT_FSIZE`), in bytes; `None` keeps the host's
+    /// limit.
     pub file_bytes: Option<u64>,
 }
 
@@ -147,7 +154,7 @@ impl Default for ResourceLimits {
     }
 }
 
-/// Refuses limits that nothing could run within.
+/// Rejects limits too low for anything to run.
 pub(crate) fn check_limits(limits: &ResourceLimits) -> Result<(), Fault> {
     if limits.processes == 0 || limits.memory_bytes < 1 << 20 || limits.cpu_millis == 0 {
         let what = "limits too low: at least 1 process, 1 MiB of memory and 1 thousandth of a core";

@@ -1,4 +1,4 @@
-//! The launcher's state file: what a sweep must know when the launcher could not clean up itself.
+//! The launcher's state file: what a sweep needs to know when the launcher could not clean up itself.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::root::RootKind;
 
-/// What the name of a state file ends with while it is written.
+/// The extension of a state file while it is being written.
 const DRAFT: &str = "new";
 
 /// One launcher, written to `STATE_DIR/launcher-PID.json`.
@@ -16,14 +16,15 @@ const DRAFT: &str = "new";
 pub(crate) struct State {
     /// Process id of the launcher.
     pub(crate) pid: u32,
-    /// Its start time in clock ticks since boot, which tells it from a later process with the same number.
+    /// Its start time in clock ticks since boot, which tells it from a later process with the same process
+    /// id.
     pub(crate) started: u64,
-    /// Where its directories in the cgroup hierarchies are, or would be.
+    /// Where its directories in the cgroup hierarchies are or would be.
     pub(crate) cgroups: Vec<PathBuf>,
 }
 
 impl State {
-    /// The state of this very process.
+    /// The state of this process.
     pub(crate) fn new(cgroups: Vec<PathBuf>) -> Self {
         let pid = std::process::id();
         Self { pid, started: start_time(pid).unwrap_or(0), cgroups }
@@ -34,7 +35,8 @@ impl State {
         format!("flint-{server_id}-{}", std::process::id())
     }
 
-    /// Writes the file and gives its path. The file has all of its content from the moment that it is there, also for a sweep of another server's.
+    /// Writes the file and returns its path. It is renamed into place, so that a sweep, even another
+    /// server's, never reads a partial file.
     pub(crate) fn write(&self, state_dir: &Path) -> io::Result<PathBuf> {
         fs::create_dir_all(state_dir)?;
         let path = state_dir.join(format!("launcher-{}.json", self.pid));
@@ -44,7 +46,7 @@ impl State {
         Ok(path)
     }
 
-    /// Whether a file of this name is what a launcher was writing when it died.
+    /// Whether a file of this name is a state file that its launcher did not finish before it died.
     pub(crate) fn is_abandoned_draft(name: &str) -> bool {
         let number =
             name.strip_prefix("launcher-").and_then(|rest| rest.strip_suffix(DRAFT)?.strip_suffix('.'));

@@ -1,4 +1,4 @@
-//! Removal of what dead servers left behind.
+//! Removes what dead servers left behind.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::net;
 use crate::root::RootKind;
 use crate::state::State;
 
-/// What was found and removed.
+/// What a sweep found and removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SweepReport {
     /// Launchers that had died without cleaning up.
@@ -28,17 +28,19 @@ pub struct SweepReport {
     pub problems: Vec<String>,
 }
 
-/// How long cgroups may stay busy with dying processes while somebody waits for the next launcher.
+/// How long cgroups may stay busy with dying processes while a next launcher waits to start.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Removes the leftovers of dead servers that used `state_dir`, and what any dead server of this host has left in the network. Call it at server start, before [`crate::Launcher::spawn`]. Blocks.
+/// Removes what dead servers with `state_dir` left behind, and what any dead server of this host left in the
+/// network. Call it at server start, before [`crate::Launcher::spawn`]. Blocks.
 ///
-/// A launcher that still runs is let be: it belongs to a living server, or is about to notice that its server has died.
+/// A launcher that still runs is left alone: its server lives, or it is about to notice that its server has
+/// died.
 pub fn sweep(state_dir: &Path) -> SweepReport {
     sweep_within(state_dir, PATIENCE)
 }
 
-/// The same, with as much patience.
+/// Like [`sweep`], with this much patience.
 pub(crate) fn sweep_within(state_dir: &Path, patience: Duration) -> SweepReport {
     let mut report = SweepReport::default();
     for entry in fs::read_dir(state_dir).into_iter().flatten().flatten() {
@@ -57,12 +59,12 @@ pub(crate) fn sweep_within(state_dir: &Path, patience: Duration) -> SweepReport 
             Some(state) => {
                 let known = report.problems.len();
                 sweep_launcher(&state, patience, &mut report);
-                // What could not be removed is still known to the next sweep.
+                // The state file stays for the next sweep while something could not be removed.
                 if report.problems.len() == known {
                     remove_files(&path, &mut report);
                 }
             }
-            // Of an earlier version, cut short by a crash while it was written: nothing had been made yet.
+            // An earlier version of Flint was killed while writing it, before it had made anything.
             None => remove_files(&path, &mut report),
         }
     }

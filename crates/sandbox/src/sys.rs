@@ -1,4 +1,4 @@
-//! System calls that `rustix` does not wrap, as small safe functions where they can be safe.
+//! System calls that `rustix` does not wrap, as safe functions where possible.
 
 use std::ffi::CString;
 use std::io;
@@ -11,22 +11,24 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use crate::outcome::ExitStatus;
 
-/// `libc` has it as a number that overflows.
+/// `libc` declares it with a type that is too narrow for it.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// Both sides of [`clone3`].
+/// The return value of [`clone3`] in parent and child.
 pub(crate) enum Forked {
     Child,
     Parent { pid: libc::pid_t, pidfd: OwnedFd },
 }
 
-/// Forks with new namespaces and, on cgroup v2, straight into a cgroup. The child is like a `fork`ed one: its memory is a copy.
+/// Forks with new namespaces and, on cgroup v2, directly into a cgroup. As after `fork`, the child has a copy
+/// of the memory.
 ///
 /// # Safety
-/// The calling process must be single-threaded: otherwise the child may find a lock held by a thread that it does not have.
+/// The calling process must be single-threaded: otherwise the child may find a lock held by a thread that it
+/// does not have.
 pub(crate) unsafe fn clone3(flags: i32, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
     let mut pidfd: RawFd = -1;
-    // SAFETY: clone_args is a plain struct of integers, for which all zeroes is valid.
+    // SAFETY: `clone_args` is a plain struct of integers, for which all zeroes is valid.
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
     args.flags = (flags | libc::CLONE_PIDFD) as u64;
     args.pidfd = (&raw mut pidfd) as u64;
@@ -35,7 +37,8 @@ pub(crate) unsafe fn clone3(flags: i32, cgroup: Option<BorrowedFd<'_>>) -> io::R
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = cgroup.as_raw_fd() as u64;
     }
-    // SAFETY: the arguments outlive the call; no CLONE_VM, so the child has its own copy of the stack; the caller vouches for threads.
+    // SAFETY: the arguments outlive the call. Without CLONE_VM the child has its own copy of the stack. The
+    // caller vouches for threads.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
     match pid {
         -1 => Err(io::Error::last_os_error()),
@@ -45,19 +48,19 @@ pub(crate) unsafe fn clone3(flags: i32, cgroup: Option<BorrowedFd<'_>>) -> io::R
     }
 }
 
-/// Forks a helper that does `work` and then waits to be killed by its pidfd. It ends with this process too, however that ends: it may hold
-/// the very descriptors by whose end others would notice.
+/// Forks a helper that does `work` and then waits to be killed through its pidfd. It also ends when this
+/// process does, in whatever way: it may hold descriptors whose closing others wait for.
 ///
 /// # Safety
 /// As [`clone3`].
 pub(crate) unsafe fn helper(flags: i32, work: impl FnOnce()) -> io::Result<(libc::pid_t, OwnedFd)> {
     let parent = rustix::process::getpid();
-    // SAFETY: the caller's.
+    // SAFETY: the caller vouches for the same.
     match unsafe { clone3(flags, None) }? {
         Forked::Parent { pid, pidfd } => Ok((pid, pidfd)),
         Forked::Child => {
             let tied = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-            // A parent that died before that leaves it to another.
+            // A parent that died before the signal was set is noticed by the new parent.
             if tied.is_err() || rustix::process::getppid() != Some(parent) {
                 exit_now(125);
             }
@@ -69,22 +72,24 @@ pub(crate) unsafe fn helper(flags: i32, work: impl FnOnce()) -> io::Result<(libc
     }
 }
 
-/// Runs `child` in a new process that shares this one's memory, while this one stands still until the child has executed a
-/// program or ended (`vfork`). It saves the copy of the page tables. `child` must not return normally other than by giving an exit code.
+/// Runs `child` in a new process that shares this one's memory, while this one is suspended until the child
+/// has executed a program or ended (`vfork`). That saves copying the page tables. `child` returns an exit
+/// code or executes a program; it must not unwind.
 ///
 /// # Safety
-/// Single-threaded caller; `child` must leave the shared memory in a state that the parent can go on with.
+/// Single-threaded caller; `child` must leave the shared memory in a state with which the parent can
+/// continue.
 pub(crate) unsafe fn vfork<F: FnOnce() -> i32>(child: F) -> io::Result<libc::pid_t> {
     extern "C" fn trampoline<F: FnOnce() -> i32>(argument: *mut libc::c_void) -> libc::c_int {
         // SAFETY: `argument` is the `Option<F>` below, alive because the parent is suspended.
         let slot = unsafe { &mut *argument.cast::<Option<F>>() };
         let code = slot.take().map_or(127, |child| child());
-        // SAFETY: ends only this process; no destructor of the parent's may run here.
+        // SAFETY: ends only this process; none of the parent's destructors may run here.
         unsafe { libc::_exit(code) }
     }
     const STACK: usize = 256 * 1024;
     let mut stack = Vec::<u128>::with_capacity(STACK / size_of::<u128>());
-    // SAFETY: the end of the allocation, aligned to 16 as the ABI wants; stacks grow downwards.
+    // SAFETY: the end of the allocation, aligned to 16 as the ABI requires; stacks grow downwards.
     let top = unsafe { stack.as_mut_ptr().cast::<u8>().add(STACK) };
     let mut slot = Some(child);
     // SAFETY: CLONE_VFORK suspends the parent, so stack and closure outlive the child's use of them.
@@ -99,21 +104,21 @@ pub(crate) unsafe fn vfork<F: FnOnce() -> i32>(child: F) -> io::Result<libc::pid
     if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
 }
 
-/// What there is to know of this process's children.
+/// The state of this process's children.
 pub(crate) enum Child {
-    /// One has ended and is gone.
+    /// A child has ended and was reaped.
     Ended {
         pid: libc::pid_t,
         status: ExitStatus,
         cpu_us: u64,
         memory_peak_bytes: u64,
     },
-    /// There are some, and none has ended.
+    /// There are children, and none has ended.
     Running,
     None,
 }
 
-/// Reaps a child; with `wait`, never gives [`Child::Running`].
+/// Reaps a child; with `wait` it never returns [`Child::Running`].
 pub(crate) fn next_child(wait: bool) -> Child {
     // SAFETY: a plain struct of integers, for which all zeroes is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -144,15 +149,15 @@ pub(crate) fn next_child(wait: bool) -> Child {
     }
 }
 
-/// Kills every process that this one may signal, but for itself and pid 1 of its namespace.
+/// Kills every process that this one may signal, except itself and pid 1 of its pid namespace.
 pub(crate) fn kill_everything() {
     // SAFETY: plain system call. Only called inside a sandbox, whose pid namespace bounds it.
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
-/// Closes every descriptor from `first` to `last`; `flags` as of close_range(2).
+/// Closes the descriptors from `first` to `last`; `flags` as in close_range(2).
 pub(crate) fn close_range(first: RawFd, last: RawFd, flags: libc::c_uint) -> io::Result<()> {
-    // SAFETY: closes descriptors by number; callers hold no owned descriptor among them that they use (or drop) later.
+    // SAFETY: closes descriptors by number; callers own none in this range that they use or drop later.
     let done =
         unsafe { libc::syscall(libc::SYS_close_range, first as libc::c_uint, last as libc::c_uint, flags) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -160,7 +165,7 @@ pub(crate) fn close_range(first: RawFd, last: RawFd, flags: libc::c_uint) -> io:
 
 /// `dup2`/`dup3` onto a fixed number.
 pub(crate) fn dup_onto(fd: BorrowedFd<'_>, number: RawFd, cloexec: bool) -> io::Result<()> {
-    // SAFETY: plain descriptor operations; what `number` was before is closed, which callers want.
+    // SAFETY: plain descriptor operations; that `number` is closed first is intended.
     let done = unsafe {
         if fd.as_raw_fd() == number {
             libc::fcntl(number, libc::F_SETFD, if cloexec { libc::FD_CLOEXEC } else { 0 })
@@ -171,9 +176,10 @@ pub(crate) fn dup_onto(fd: BorrowedFd<'_>, number: RawFd, cloexec: bool) -> io::
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// `unshare` of namespaces (never of the descriptor table).
+/// `unshare` of namespaces, never of the descriptor table.
 pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: unsafe only because CLONE_FILES can invalidate descriptors held elsewhere, which is not among the flags used here.
+    // SAFETY: unsafe only because CLONE_FILES can invalidate descriptors held elsewhere; it is not among the
+    // flags used here.
     unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(io::Error::from)
 }
 
@@ -189,12 +195,13 @@ pub(crate) fn enter_mounts_of(pidfd: BorrowedFd<'_>) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A number of the calling thread's network namespace that no other gets before the next boot (Linux 5.14).
+/// The cookie of the calling thread's network namespace, which is not reused before the next boot (Linux
+/// 5.14).
 pub(crate) fn network_cookie() -> io::Result<u64> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     let mut cookie = 0u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, which `cookie` has.
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of `cookie`.
     let done = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -207,7 +214,7 @@ pub(crate) fn network_cookie() -> io::Result<u64> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(cookie) }
 }
 
-/// Attributes of a mount that [`restrict_mount`] sets.
+/// Mount attributes for [`restrict_mount`].
 pub(crate) const RDONLY: u64 = 1;
 pub(crate) const NOSUID: u64 = 2;
 pub(crate) const NODEV: u64 = 4;
@@ -238,7 +245,7 @@ pub(crate) fn restrict_mount(fd: BorrowedFd<'_>, attributes: u64, recursive: boo
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A detached, restricted copy of the mount tree at `source`, ready for `move_mount` anywhere.
+/// A detached, restricted copy of the mount tree at `source`, to be attached with `move_mount`.
 pub(crate) fn detached_copy(source: &Path, attributes: u64) -> io::Result<OwnedFd> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
@@ -247,7 +254,7 @@ pub(crate) fn detached_copy(source: &Path, attributes: u64) -> io::Result<OwnedF
     Ok(tree)
 }
 
-/// Sets a signal back to its default action.
+/// Resets a signal to its default action.
 pub(crate) fn default_signal(signal: libc::c_int) {
     // SAFETY: installs no handler function.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -269,11 +276,12 @@ pub(crate) fn unblock_signals() {
     }
 }
 
-/// Makes the calling thread, and what it forks and executes, give way when it is woken: it takes the processor from nobody who has it. Where
-/// the operator has chosen another policy, or the host allows no change, it keeps what it has: this is no wall.
+/// Makes the calling thread and its descendants SCHED_BATCH: on wake-up they do not preempt a running task.
+/// Leaves another policy that the operator has chosen, and a host that refuses the change, as they are: this
+/// is no security boundary.
 pub(crate) fn give_way() {
     let parameter = libc::sched_param { sched_priority: 0 };
-    // Not by the C library's functions, which musl has without what is behind them.
+    // Direct system calls, since musl's functions of these names only fail with ENOSYS.
     // SAFETY: the parameter outlives the calls.
     unsafe {
         if libc::syscall(libc::SYS_sched_getscheduler, 0) == libc::c_long::from(libc::SCHED_OTHER) {
@@ -288,7 +296,7 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Sets one resource limit of this process (soft and hard), not above the present hard limit.
+/// Sets a resource limit of this process (soft and hard), at most to the present hard limit.
 pub(crate) fn limit(resource: rustix::process::Resource, value: u64) -> io::Result<()> {
     let present = rustix::process::getrlimit(resource);
     let value = present.maximum.map_or(value, |maximum| value.min(maximum));
@@ -296,7 +304,7 @@ pub(crate) fn limit(resource: rustix::process::Resource, value: u64) -> io::Resu
     rustix::process::setrlimit(resource, new).map_err(io::Error::from)
 }
 
-/// Executes a program; returns only when that failed.
+/// Executes a program; returns only on failure.
 pub(crate) fn execve(
     program: &CString,
     argv: &[*const libc::c_char],
@@ -305,17 +313,17 @@ pub(crate) fn execve(
     debug_assert!(
         argv.last().is_some_and(|end| end.is_null()) && envp.last().is_some_and(|end| end.is_null())
     );
-    // SAFETY: both arrays end with a null pointer and point to C strings that the caller keeps alive.
+    // SAFETY: both arrays end with a null pointer and contain C strings that the caller keeps alive.
     unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
     io::Error::last_os_error()
 }
 
-/// The kernel's release as it names itself, such as `6.12.0-rc1`.
+/// The kernel's release as `uname` reports it, such as `6.12.0-rc1`.
 pub(crate) fn kernel_release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
-/// Its major and minor number.
+/// The kernel's major and minor version.
 pub(crate) fn kernel_version() -> (u32, u32) {
     static VERSION: OnceLock<(u32, u32)> = OnceLock::new();
     *VERSION.get_or_init(|| {
@@ -334,7 +342,7 @@ mod tests {
     #[test]
     fn a_helper_ends_with_whoever_made_it() {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
-        // SAFETY: whatever threads there are: neither process takes a lock or allocates.
+        // SAFETY: sound in a multi-threaded process, since neither child takes a lock or allocates.
         match unsafe { clone3(0, None) }.unwrap() {
             Forked::Child => {
                 // SAFETY: this process has one thread.

@@ -1,16 +1,16 @@
-//! How much of arguments and environment a program can be given.
+//! The kernel's limits on a program's arguments and environment.
 
-/// Linux takes no longer string, with its NUL (`MAX_ARG_STRLEN`).
+/// The longest string, without its NUL (`MAX_ARG_STRLEN` includes it).
 const STRING_MAX: usize = 128 * 1024 - 1;
-/// All strings, each with its NUL and a pointer to it: a quarter of the stack, which is 8 MB unless the host says otherwise, with room for what
-/// the sandbox adds.
+/// All strings together, each with its NUL and a pointer. Linux allows a quarter of the stack limit, 2 MiB of
+/// the usual 8; the rest is for what the sandbox adds.
 pub(crate) const TEXT_MAX: usize = 1536 * 1024;
 const POINTER: usize = 8;
 
-/// Whether a program could be given these arguments and variables, and `beside` them so many bytes more.
+/// Checks that a program can be given these arguments and variables, and `beside` further bytes.
 ///
 /// # Errors
-/// What is too long, with the figures, in words for whoever chose it.
+/// What is too long, with figures, for the caller's user.
 pub fn check_text<'a>(
     arguments: impl IntoIterator<Item = &'a str>,
     env: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -1,4 +1,5 @@
-//! The messages between server and launcher: JSON over a `SOCK_SEQPACKET` pair, descriptors beside it.
+//! The messages between server and launcher: JSON on a `SOCK_SEQPACKET` pair, with descriptors as ancillary
+//! data.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -19,11 +20,11 @@ use crate::outcome::{Exit, Usage};
 use crate::seal::{SealSpec, Sealed};
 use crate::spec::{LauncherConfig, ResourceLimits, SandboxSpec};
 
-/// Largest message through the socket, in bytes. What is longer is laid aside, in a file in memory.
+/// Largest message through the socket, in bytes. A longer one travels in a memfd.
 pub(crate) const MESSAGE_MAX: usize = 160 * 1024;
-/// Largest message of all: the longest arguments and environment, quoted.
+/// Largest message of all: the longest arguments and environment, escaped as JSON.
 pub(crate) const ASIDE_MAX: usize = 16 << 20;
-/// As many descriptors go with one message.
+/// Most descriptors in one message.
 const DESCRIPTORS_MAX: usize = 5;
 
 /// From server to launcher.
@@ -31,25 +32,26 @@ const DESCRIPTORS_MAX: usize = 5;
 pub(crate) enum Request<'a> {
     /// The first message.
     Hello { config: Cow<'a, LauncherConfig>, server_pid: u32 },
-    /// With the descriptors: stdin if `stdin`, stdout, stderr, link if `link`. `listen`: a port on its loopback to listen on before anything runs there.
+    /// Start a sandbox; with the descriptors: stdin if `stdin`, stdout, stderr, link if `link`. `listen`: a
+    /// port of its loopback to listen on before anything runs inside.
     Start { sid: u64, spec: Cow<'a, SandboxSpec>, stdin: bool, link: bool, listen: Option<u16> },
-    /// A `Start` that is too long for the socket; with the file it is in, before its own descriptors.
+    /// A `Start` that is too long for the socket. The memfd that contains it precedes its own descriptors.
     StartAside { sid: u64, length: usize },
-    /// Put the process `pid` into the cell `sid`; answered by [`Event::Started`] or [`Event::Failed`].
+    /// Admit the process `pid` to the cell `sid`; answered by [`Event::Started`] or [`Event::Failed`].
     Admit { sid: u64, pid: u32 },
     /// Nobody will use this cell. No answer.
     DropCell { sid: u64 },
-    /// Somebody waits for this sandbox from now on. No answer.
+    /// Take this sandbox out of the background. No answer.
     Foreground { sid: u64 },
-    /// End this sandbox, whose descriptors did not arrive. No answer.
+    /// End this sandbox, whose descriptors did not reach the server. No answer.
     Kill { sid: u64 },
-    /// Something about a running sandbox; answered by [`Event::Done`].
+    /// A question about a running sandbox; answered by [`Event::Done`].
     Ask { seq: u64, sid: u64, ask: Ask },
     /// End everything and exit.
     Shutdown,
 }
 
-/// What can be asked about a running sandbox.
+/// The questions about a running sandbox.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Ask {
     Freeze,
@@ -71,7 +73,8 @@ pub(crate) enum Ask {
     Seal {
         expect: SealSpec,
     },
-    /// `cell` is its number and will be that of the sandbox in it; answered with the descriptor of its tmpfs.
+    /// `cell` is the number of the new cell and of the sandbox that will be in it; answered with the
+    /// descriptor of its tmpfs.
     Cell {
         cell: u64,
         limits: ResourceLimits,
@@ -79,7 +82,7 @@ pub(crate) enum Ask {
     },
 }
 
-/// What an [`Ask`] is answered with.
+/// The answer to an [`Ask`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Told {
     Done,
@@ -94,11 +97,12 @@ pub(crate) enum Event {
     Up,
     /// Answer to Hello: the launcher cannot work.
     Down { fault: Fault },
-    /// The payload runs; with the pidfd of the sandbox's pid 1, and the listening socket if one was asked for.
+    /// The payload runs; with the pidfd of the sandbox's pid 1, and the listening socket if one was asked
+    /// for.
     Started { sid: u64, setup_us: u64 },
-    /// It does not, and nothing is left of it.
+    /// The sandbox did not start, and nothing is left of it.
     Failed { sid: u64, fault: Fault },
-    /// It has ended.
+    /// The sandbox has ended.
     Exited { sid: u64, exit: Exit },
     /// Answer to Ask; with the socket for Connect and Listen, the tmpfs for Cell.
     Done { seq: u64, answer: Result<Told, Fault> },
@@ -107,11 +111,12 @@ pub(crate) enum Event {
 /// The descriptors that came with a message.
 pub(crate) type Descriptors = Result<Vec<OwnedFd>, Lost>;
 
-/// Whoever received the message had no room for all of its descriptors. Those that did arrive have been closed: one alone is of no use.
+/// The receiver's descriptor table had no room for all descriptors of a message. Those that did arrive have
+/// been closed, since they are of no use without the others.
 #[derive(Debug)]
 pub(crate) struct Lost;
 
-/// Sends one message. On a non-blocking socket `WouldBlock` means that nothing was sent.
+/// Sends one message. On a non-blocking socket, `WouldBlock` means that nothing was sent.
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
     message: &impl Serialize,
@@ -120,7 +125,7 @@ pub(crate) fn send(
     send_bytes(socket, &serde_json::to_vec(message)?, fds)
 }
 
-/// As [`send`], for a message serialised before.
+/// Like [`send`], for a message that is serialised already.
 pub(crate) fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -136,14 +141,14 @@ pub(crate) fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd
     }
 }
 
-/// A file in memory with a message that is too long.
+/// A memfd with a message that is too long for the socket.
 pub(crate) fn lay_aside(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(rustix::fs::memfd_create("flint-message", rustix::fs::MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
     Ok(file.into())
 }
 
-/// What is in such a file.
+/// The content of such a memfd.
 pub(crate) fn take_up(file: OwnedFd, length: usize) -> io::Result<Vec<u8>> {
     if length > ASIDE_MAX {
         return Err(io::ErrorKind::InvalidData.into());
@@ -153,7 +158,8 @@ pub(crate) fn take_up(file: OwnedFd, length: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Receives one message into `buffer` (of [`MESSAGE_MAX`] bytes). `None`: the other side has gone. Descriptors may be lost on the way, the message is not.
+/// Receives one message into `buffer` (of [`MESSAGE_MAX`] bytes); `None` when the peer has gone. Descriptors
+/// may be lost, the message is not.
 pub(crate) fn receive<'b, T: Deserialize<'b>>(
     socket: BorrowedFd<'_>,
     buffer: &'b mut [u8],
@@ -180,17 +186,18 @@ pub(crate) fn receive<'b, T: Deserialize<'b>>(
         return Err(io::Error::new(io::ErrorKind::InvalidData, "message cut short"));
     }
     let message = serde_json::from_slice(&buffer[..received.bytes])?;
-    // There is room for as many as are ever sent: what is missing found none in this process's table.
+    // The buffer has room for as many as are ever sent, so truncation means that this process's descriptor
+    // table is full.
     let lost = received.flags.contains(ReturnFlags::CTRUNC);
     Ok(Some((message, if lost { Err(Lost) } else { Ok(fds) })))
 }
 
-/// A connected pair, close-on-exec, with room for a few large messages.
+/// A connected pair, close-on-exec, with buffers for a few large messages.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     for end in [ours.as_fd(), theirs.as_fd()] {
-        // The system's default maximum holds one message; as root there may be more.
+        // The kernel caps this at net.core.wmem_max, whose default holds at least one message.
         let _ = sockopt::set_socket_send_buffer_size(end, 2 * MESSAGE_MAX);
     }
     Ok((ours, theirs))

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-/// How much the newest value counts.
+/// Weight of the newest value.
 const NEWEST: f64 = 0.25;
 
-/// How many values it takes until one outlier among the first, such as a call that is not compiled yet, no longer decides.
+/// Values after which an outlier among the first ones, such as a call of code that is not compiled yet, has
+/// lost its influence.
 const SETTLED: u32 = 8;
 
-/// How many times the average one value may count at most, once the average is settled: a call during which the host was busy with
+/// A settled average caps each value at this multiple of itself: a call during which the host was busy with
 /// something else says little about the next one.
 const OUTLIER: f64 = 8.0;
 
-/// An exponentially weighted moving average that outliers do not carry away.
+/// An exponentially weighted moving average with capped outliers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Average {
     seconds: f64,
@@ -36,7 +37,7 @@ impl Average {
         self.seconds().map(Duration::from_secs_f64)
     }
 
-    /// Whether it is made of enough values to act on at once.
+    /// Whether it has enough values to act on without waiting for the tending task.
     pub(crate) fn is_settled(&self) -> bool {
         self.count >= SETTLED
     }

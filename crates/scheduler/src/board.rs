@@ -1,4 +1,4 @@
-//! All queues together: who waits, who runs, whose turn it is.
+//! All queues together, under the scheduler's one lock: which calls wait and run, and whose turn it is.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,33 +16,35 @@ use crate::{
     waiting::Grant,
 };
 
-/// How long the averages of a function that nobody calls are remembered.
+/// How long the averages of a function without calls are kept.
 const REMEMBER: Duration = Duration::from_secs(3600);
-/// Functions that are known before those not called for long are looked for.
+/// Number of queues below which queues without recent calls are not looked for.
 const MANY: usize = 256;
 
 #[derive(Default)]
 pub(crate) struct Board {
     pub(crate) queues: HashMap<Arc<InstanceKey>, FunctionQueue>,
-    /// Namespaces with calls that wait, the next one to get something first. May have some whose calls are gone.
+    /// Namespaces with waiting calls, the next in turn first. May still list some whose calls have gone.
     ring: VecDeque<NamespaceName>,
     namespaces: HashMap<NamespaceName, Turns>,
     pub(crate) waiting: usize,
     pub(crate) running: usize,
     pub(crate) starting: usize,
-    /// When the starts in progress began, ascending.
+    /// Start times of the starts in progress, ascending.
     begun: Vec<Instant>,
-    /// Some function waits for memory, or did when this was last looked at.
+    /// Some function was short of memory when this was last evaluated.
     pub(crate) short: bool,
-    /// For whom the next instance of somebody richer is given up.
+    /// The function that receives the memory of the next instance which a namespace with a larger charge
+    /// gives up.
     pub(crate) claim: Option<Arc<InstanceKey>>,
-    /// Takes no further calls.
+    /// Draining: admits only calls that running calls make.
     pub(crate) closed: bool,
-    /// Nor those that running calls make.
+    /// Drained: admits no calls at all.
     pub(crate) over: bool,
-    /// How long calls have been waiting and running counts for the need of more instances.
+    /// Whether the time that calls have waited and run counts in the decision to start instances (see
+    /// `estimate.rs`).
     pub(crate) by_the_clock: bool,
-    /// The tending task knows that somebody waits.
+    /// The tending task has been told that calls wait.
     pub(crate) tended: bool,
     pub(crate) totals: CallTotals,
     pub(crate) waited: WaitedHistogram,
@@ -50,23 +52,23 @@ pub(crate) struct Board {
     clean_at: usize,
 }
 
-/// What a namespace has waiting.
+/// A namespace's functions with waiting calls, and its starts in progress.
 #[derive(Default)]
 struct Turns {
-    /// Its functions with calls that wait, the next one first.
+    /// Functions with waiting calls, the next in turn first.
     functions: VecDeque<Arc<InstanceKey>>,
-    /// Instances being started for it.
+    /// Starts in progress.
     starting: usize,
 }
 
 impl Board {
-    /// A ticket for a call that `nested` others wait for.
+    /// A ticket for a call on which `nested` callers wait.
     pub(crate) fn ticket(&mut self, nested: u32) -> Ticket {
         self.tickets += 1;
         Ticket::new(nested, self.tickets)
     }
 
-    /// The queue of a function, made when there is none.
+    /// A function's queue, created on first use.
     pub(crate) fn queue(
         &mut self,
         key: &Arc<InstanceKey>,
@@ -88,7 +90,8 @@ impl Board {
         self.queues.get_mut(key).expect("it was there, or was just made")
     }
 
-    /// Puts a function with waiting calls into its namespace's ring, and that into the ring of namespaces.
+    /// Adds a function with waiting calls to its namespace's ring, and the namespace to the ring of
+    /// namespaces.
     pub(crate) fn list(&mut self, key: &Arc<InstanceKey>) {
         let Some(queue) = self.queues.get_mut(key) else { return };
         if std::mem::replace(&mut queue.listed, true) {
@@ -101,8 +104,8 @@ impl Board {
         turns.functions.push_back(Arc::clone(key));
     }
 
-    /// Whether one more call of a namespace may wait, when `total` may wait at all: the calls of one namespace take at most as
-    /// many places as are free after that, so that there always are some for others.
+    /// Whether a namespace may queue one more call, given `total` places. The calls of one namespace never
+    /// hold more places than remain free, so that others can always queue.
     pub(crate) fn has_place(&self, namespace: &NamespaceName, total: usize) -> bool {
         if 2 * self.waiting < total {
             return true;
@@ -118,8 +121,8 @@ impl Board {
         self.waiting + waiting < total
     }
 
-    /// Functions with waiting calls, in the order of their turns: the namespaces one after the other, each with the one of its functions
-    /// whose turn it is, then each with its next one. Forgets those without.
+    /// Functions with waiting calls in round-robin order: the first function of each namespace, then the
+    /// second of each, and so on. Drops functions and namespaces without waiting calls from the rings.
     pub(crate) fn in_turn(&mut self) -> Vec<Arc<InstanceKey>> {
         let queues = &mut self.queues;
         let namespaces = &mut self.namespaces;
@@ -147,7 +150,7 @@ impl Board {
         order
     }
 
-    /// A start begins: it was its function's, and its namespace's, turn.
+    /// Counts a start as begun, and moves its function and namespace to the end of their rings.
     pub(crate) fn begin_start(&mut self, key: &Arc<InstanceKey>, now: Instant) {
         self.starting += 1;
         let at = self.begun.partition_point(|began| *began <= now);
@@ -167,12 +170,13 @@ impl Board {
         if let Some(queue) = self.queues.get_mut(key) {
             queue.starting += 1;
             queue.short = None;
-            // The new instance has to show what it does for the backlog before there is a further one.
+            // Rule 4 of `estimate.rs` measures anew: first the effect of this instance on the backlog has to
+            // show.
             queue.backlog_since = None;
         }
     }
 
-    /// A start is over that began at `began`.
+    /// Counts a start as over; `began` is the time given to [`Self::begin_start`].
     pub(crate) fn end_start(&mut self, key: &InstanceKey, began: Instant) {
         self.starting -= 1;
         if let Ok(at) = self.begun.binary_search(&began) {
@@ -192,7 +196,7 @@ impl Board {
         self.begun.len() - older
     }
 
-    /// Starts in progress for a namespace.
+    /// Starts in progress of a namespace.
     pub(crate) fn starting_for(&self, namespace: &NamespaceName) -> usize {
         self.namespaces.get(namespace).map_or(0, |turns| turns.starting)
     }
@@ -214,7 +218,7 @@ impl Board {
         }
     }
 
-    /// Refuses every call that waits, and every one that comes.
+    /// Refuses all waiting and all further calls.
     pub(crate) fn refuse_all(&mut self) {
         self.over = true;
         for queue in self.queues.values_mut() {

@@ -1,68 +1,75 @@
-//! When another instance is worth its start, and when it is better to wait for a busy one.
+//! Decides when another instance is worth its start, and when waiting for a busy one is better.
 //!
-//! Starting costs time, *c*, measured for each function (50 ms are assumed before the first start; starts that take a prewarmed
-//! runtime do not count, for they hide the cost), and that much CPU of everybody's.
-//! Waiting costs what the calls in front take. A function gets one more instance when calls of it wait for which no start is in
-//! progress, and one of these is true:
+//! A start takes a time *c*, measured per function, and about as much CPU time, which all functions share.
+//! Before the first start *c* is assumed to be 50 ms; starts from a prewarmed runtime are not measured, since
+//! they hide the cost. Waiting takes as long as the calls in front. A function gets another instance when it
+//! has waiting calls for which no start is in progress, and one of these holds:
 //!
-//! 1. **Nobody serves it**: no instance is busy with its calls, and none is starting.
-//! 2. **The wait is longer than a start.** The last waiting call is expected to wait for `waiting × s / slots`, with *s* the measured
-//!    service time and *slots* those that are busy or starting. A busy slot whose call runs for longer than *c* already counts
-//!    only as `s / age`, so that one which hangs is not counted on; and when that is true of most of them, calls have become long,
-//!    and *s* is the age of the oldest. An instance's first call, which has code to compile and connections to make, does
-//!    not count for *s* where others were seen, nor before another has run for a tenth of its time. As long as nothing counts, *s* is 1 ms, or the age
-//!    of one that runs for longer than *c*.
-//! 3. **The first one has waited for longer than a start takes**, and none is in progress: the estimate was wrong.
-//! 4. **The backlog lasts**: for twice *c* (at least 100 ms) every call had to wait, no start is in progress, and the function has fewer
-//!    instances than there are cores. Cheap parallelism: it hides the gaps between two short calls of one instance.
+//! 1. **Nothing serves it**: no instance is busy with its calls and none is starting, or an instance serves
+//!    one call only.
+//! 2. **The wait is longer than a start.** The expected wait of the last waiting call is `waiting × s /
+//!    slots`, with *s* the measured service time and *slots* those that are busy or starting. A slot whose
+//!    call has run for longer than *c* counts only as `s / age`, so that a hanging call is not relied upon;
+//!    when most calls have run that long, calls have become long, and *s* is the age of the oldest. An
+//!    instance's first call often compiles code and opens connections; it counts for *s* only while no other
+//!    call was measured, and only once a running call has reached a tenth of its time. Without any
+//!    measurement, *s* is 1 ms, or the age of a call that has run for longer than *c*.
+//! 3. **The first waiting call has waited for longer than *c***, and no start is in progress: the estimate
+//!    was wrong.
+//! 4. **The backlog lasts**: for 2 *c* (at least 100 ms) every call had to wait, no start is in progress, and
+//!    the function has fewer busy instances than there are cores. This cheap parallelism fills the gaps
+//!    between two short calls of one instance.
 //!
-//! Rules 2 and 4 are silent, and rule 3 waits twenty times as long, while the function's calls already keep all cores busy (their
-//! measured CPU time over their service time, times the slots): more instances would only share the same cores.
+//! While the function's calls already saturate the cores (measured CPU time over service time, times the
+//! slots), rules 2 and 4 do not apply and rule 3 waits twenty times as long: more instances would only share
+//! the same cores.
 //!
-//! When a call comes, only rules 1 and 2 are looked at, and without ages; the others, which go by the clock, by the task that tends the
-//! queues: at once where one runs for longer than *c*, when one that waits or runs comes to be older than that, and every
-//! 5 ms; and not when that task itself came late: then Flint was not running, and all waits look long.
+//! The arrival of a call evaluates rules 1 and 2, without ages. The task that tends the queues evaluates all
+//! of them: at once when a call has run for longer than *c*, when a waiting or running call reaches that age,
+//! and every 5 ms. It ignores ages when it was itself late, since Flint was then not running and all waits
+//! look long.
 //!
-//! With *c* = 50 ms, 32 concurrent calls of 50 µs wait 1.6 ms at most, and are served by as many instances as there are cores;
-//! 32 calls that sleep for a second are expected to wait 31 s, and get 32 instances as fast as starting them is allowed.
+//! With *c* = 50 ms, 32 concurrent calls of 50 µs wait 1.6 ms at most, and are served by as many instances as
+//! there are cores; 32 calls that sleep for a second are expected to wait 31 s, and get 32 instances as fast
+//! as starting them is allowed.
 
 use std::time::Duration;
 
 use crate::{average::Average, waiting::Shown};
 
-/// What a start is expected to take before one was seen.
+/// Expected start time before the first measurement, in seconds.
 const UNKNOWN_START: f64 = 0.05;
-/// What a call is expected to take before one was seen.
+/// Expected service time before the first measurement, in seconds.
 const UNKNOWN_SERVICE: f64 = 0.001;
-/// No service time is taken to be shorter than this.
+/// Lower bound of the service time, in seconds.
 const SHORTEST: f64 = 1e-6;
-/// No start time is taken to be shorter than this.
+/// Lower bound of the start time, in seconds.
 const SHORTEST_START: f64 = 0.001;
-/// The least time that a backlog has to last (rule 4).
+/// Lower bound of the time that a backlog has to last (rule 4), in seconds.
 const SHORTEST_BACKLOG: f64 = 0.1;
-/// How much of all cores is "all cores".
+/// Share of all cores from which on they count as saturated.
 const SATURATED: f64 = 0.9;
-/// How many times longer the first one waits when the cores are busy with its function (rule 3).
+/// Factor by which the first call waits longer while its function saturates the cores (rule 3).
 const PATIENCE: f64 = 20.0;
 
-/// What is known about a function's calls at one moment. Durations in seconds.
+/// A function's load at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Load<'a, Ages: Iterator<Item = Duration> + Clone> {
-    /// Calls that wait.
+    /// Waiting calls.
     pub(crate) waiting: usize,
-    /// How long the first of them waits.
+    /// How long the first of them has waited.
     pub(crate) first_waits: Duration,
     /// For how long every call has had to wait.
     pub(crate) backlog: Duration,
-    /// How long each call that runs has been running.
+    /// How long each running call has been running.
     pub(crate) ages: Ages,
-    /// How many run.
+    /// Running calls.
     pub(crate) running: usize,
-    /// Instances being started.
+    /// Starts in progress.
     pub(crate) starting: usize,
-    /// Calls that one instance serves at once.
+    /// Concurrent calls per instance.
     pub(crate) slots: usize,
-    /// An instance serves one call only.
+    /// Each instance serves one call only.
     pub(crate) single_use: bool,
     /// Averages of this function.
     pub(crate) seen: &'a Seen,
@@ -70,21 +77,21 @@ pub(crate) struct Load<'a, Ages: Iterator<Item = Duration> + Clone> {
     pub(crate) cores: usize,
 }
 
-/// Averages of one function.
+/// Measured averages of one function.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
-    /// How long calls run that were not their instance's first one.
+    /// Service time of calls other than their instance's first.
     pub(crate) service: Average,
-    /// How long the first call of an instance runs, which often has code to compile and connections to make.
+    /// Service time of an instance's first call, which often compiles code and opens connections.
     pub(crate) first_call: Average,
-    /// How much CPU time they use.
+    /// CPU time of a call.
     pub(crate) cpu: Average,
-    /// How long starts take.
+    /// Time of a start.
     pub(crate) start: Average,
 }
 
 impl Seen {
-    /// Learns from a call.
+    /// Takes a call's measurements into the averages.
     pub(crate) fn add(&mut self, call: Shown) {
         if call.first {
             self.first_call.add(call.service);
@@ -96,12 +103,12 @@ impl Seen {
         }
     }
 
-    /// How long calls run, in seconds; `None` before the first one has ended.
+    /// Average service time in seconds; `None` before the first call has ended.
     pub(crate) fn service_seconds(&self) -> Option<f64> {
         self.service.seconds().or(self.first_call.seconds())
     }
 
-    /// How long a start is expected to take.
+    /// Expected time of a start.
     pub(crate) fn expected_start(&self) -> Duration {
         Duration::from_secs_f64(self.start.seconds().unwrap_or(UNKNOWN_START).max(SHORTEST_START))
     }
@@ -133,7 +140,7 @@ impl<Ages: Iterator<Item = Duration> + Clone> Load<'_, Ages> {
         self.expected_wait(service, start) > start
     }
 
-    /// How long a call is expected to run, in seconds.
+    /// Expected service time in seconds.
     fn service(&self, start: f64) -> f64 {
         let long = || self.ages.clone().map(|age| age.as_secs_f64()).filter(|age| *age > start);
         let oldest = long().fold(0.0, f64::max);
@@ -144,7 +151,8 @@ impl<Ages: Iterator<Item = Duration> + Clone> Load<'_, Ages> {
         }
     }
 
-    /// How long calls were seen to run, in seconds. What only an instance's first call took is believed when another one has run for a tenth of that.
+    /// Measured service time in seconds. The time of first calls is used only while nothing else was
+    /// measured, and once a running call has reached a tenth of it.
     fn measured(&self) -> Option<f64> {
         self.seen.service.seconds().or_else(|| {
             let first = self.seen.first_call.seconds()?;
@@ -152,7 +160,7 @@ impl<Ages: Iterator<Item = Duration> + Clone> Load<'_, Ages> {
         })
     }
 
-    /// How long the last waiting call is expected to wait, in seconds.
+    /// Expected wait of the last waiting call, in seconds.
     fn expected_wait(&self, service: f64, start: f64) -> f64 {
         let takes = |age: f64| if age > start { service.max(age) } else { service };
         let busy: f64 = self.ages.clone().map(|age| 1.0 / takes(age.as_secs_f64())).sum();
@@ -160,7 +168,7 @@ impl<Ages: Iterator<Item = Duration> + Clone> Load<'_, Ages> {
         self.waiting as f64 / (busy + coming)
     }
 
-    /// Whether this function's calls keep all cores busy by themselves.
+    /// Whether this function's calls alone saturate the cores.
     fn saturates_the_cores(&self, service: f64) -> bool {
         let Some(cpu) = self.seen.cpu.seconds() else { return false };
         let slots = self.running + self.starting * self.slots;

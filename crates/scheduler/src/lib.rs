@@ -1,11 +1,13 @@
-//! Which call runs when and where: bounded queues, fairness between namespaces, placement.
+//! Decides which call runs when and where: bounded queues, fairness between namespaces, placement.
 //!
-//! A call gets the idle instance that served its function last; if there is none, it waits in its function's queue for one that
-//! comes free, or for one that is started (`placement.rs`). `estimate.rs` says when starting one is worth it, `starts.rs` who comes
-//! first when not everybody can: namespaces take turns to start instances, and when memory is short, the one that has least of it
-//! comes first and the others give up instances for it as their calls end.
+//! A call gets the most recently used idle instance of its function. If there is none, it waits in its
+//! function's queue for an instance that becomes free or is started (`placement.rs`). `estimate.rs` decides
+//! when a start is worth its cost; `starts.rs` decides whose start comes first: namespaces take turns, and
+//! when memory is short, the one with the smallest charge comes first and the others give up instances for it
+//! as their calls end.
 //!
-//! Everything is decided under one short lock, the board's; what takes time is done by tasks that [`Scheduler::drain`] joins.
+//! All decisions are made under one short lock, the board's. Work that takes time runs in tasks that
+//! [`Scheduler::drain`] joins.
 
 #![forbid(unsafe_code)]
 

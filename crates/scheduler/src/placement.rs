@@ -1,4 +1,4 @@
-//! Where a call goes, and where an instance goes that came free.
+//! Placement: which instance serves a call, and who gets an instance that becomes free.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     waiting::{Grant, Placed, Shown, Waiting},
 };
 
-/// What comes of a call at once.
+/// The immediate outcome of placing a call.
 pub(crate) enum Placement {
     Placed(Placed),
     Waiting(Waiting),
@@ -25,7 +25,7 @@ impl Scheduler {
         let now = Instant::now();
         let function = &job.function;
         let mut board = self.board();
-        // What a running call waits for has to come to its end too.
+        // A draining scheduler still admits calls that running ones wait for, so that these can end.
         if board.over || board.closed && job.nested == 0 {
             board.totals.shutting_down += 1;
             return Placement::Refused(Refusal::ShuttingDown);
@@ -75,12 +75,13 @@ impl Scheduler {
         let queue = board.queue(&key, function, now);
         queue.backlog_since.get_or_insert(now);
         queue.add(Waiter { ticket, since: now, grant, start_for, platform_failures: 0 });
-        // Averages of few calls are looked at when the tending task comes by: the first calls may be unlike the others.
+        // Averages of few calls are left to the tending task: the first calls may be unlike the others.
         let evaluate = queue.seen.service.is_settled() || queue.running() == 0;
         let look = queue.runs_long(now);
         board.waiting += 1;
         board.list(&key);
-        // When memory is short the tending task gives out what comes free, the poorest first.
+        // While memory is short, only the tending task hands out what becomes free, to the smallest charge
+        // first.
         if evaluate && !board.short && self.may_start(&board, &key, now) {
             self.start_where_needed(&mut board, now);
         }
@@ -90,7 +91,7 @@ impl Scheduler {
         Placement::Waiting(Waiting { scheduler: Arc::clone(self), key, ticket, grant: granted, over: false })
     }
 
-    /// A call that waits goes away.
+    /// Removes a waiting call whose caller has gone.
     pub(crate) fn leave(&self, key: &InstanceKey, ticket: Ticket) {
         let mut board = self.board();
         let left = board.queues.get_mut(key).and_then(|queue| queue.remove(ticket));
@@ -101,8 +102,8 @@ impl Scheduler {
         }
     }
 
-    /// A call gives its instance back: to the next one who waits for it, to a function that has a better right to its memory, or to
-    /// the pool.
+    /// Takes an instance back after a call and passes it on: to the next waiting call, to a function with a
+    /// better claim to its memory, or to the pool.
     pub(crate) fn finish(
         self: &Arc<Self>,
         key: &Arc<InstanceKey>,
@@ -122,13 +123,14 @@ impl Scheduler {
         if board.waiting > 0 {
             self.hand_over(&mut board, key, lease, now);
         } else {
-            // Before the next call is placed, which would have another one started.
+            // Under the board's lock: the next call has to find the instance in the pool, or it would start
+            // another one.
             drop(lease);
         }
         self.note_quiet(&board);
     }
 
-    /// Gives an instance that is free to whom it belongs next.
+    /// Passes a free instance on to whoever is next entitled to it.
     fn hand_over(self: &Arc<Self>, board: &mut Board, key: &Arc<InstanceKey>, lease: Lease, now: Instant) {
         let someone_waits = board.queues.get(key).is_some_and(|queue| !queue.waiting.is_empty());
         if !someone_waits {
@@ -145,7 +147,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives idle instances of a function to those who wait for it.
+    /// Gives idle instances to a function's waiting calls.
     pub(crate) fn hand_over_idle(&self, board: &mut Board, key: &Arc<InstanceKey>, now: Instant) {
         while let Some(first) = board.queues.get(key).and_then(|queue| queue.waiting.front())
             && let Some(lease) = self.invoker.take(key, first.ticket.nested())
@@ -154,8 +156,8 @@ impl Scheduler {
         }
     }
 
-    /// Gives an instance to the first one who waits for it; to the pool when nobody does. One that is beyond the memory budget, and not for whom
-    /// waits, is stopped.
+    /// Gives an instance to the first waiting call, or to the pool when none waits. An instance started
+    /// beyond the memory budget that may not serve that call is stopped.
     pub(crate) fn grant(&self, board: &mut Board, key: &Arc<InstanceKey>, mut lease: Lease, now: Instant) {
         let Some(queue) = board.queues.get_mut(key) else { return };
         if queue.waiting.front().is_some_and(|first| !lease.may_serve(first.ticket.nested())) {

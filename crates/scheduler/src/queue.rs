@@ -1,4 +1,4 @@
-//! The calls of one function on one namespace's account.
+//! The queue of one function on one namespace's account.
 
 use std::{cmp::Reverse, collections::VecDeque, sync::Arc, time::Duration};
 
@@ -12,46 +12,47 @@ use crate::{
     waiting::Grant,
 };
 
-/// Starts that fail one after the other before the next one is delayed.
+/// Consecutive failed starts before the next one is delayed.
 const FREE_FAILURES: u32 = 2;
-/// The first delay; each further one is twice as long.
+/// The first delay; it doubles with each further failure.
 const FIRST_BACKOFF: Duration = Duration::from_millis(20);
 /// The longest delay.
 const LONGEST_BACKOFF: Duration = Duration::from_millis(500);
-/// After so long without a failure, the next one counts as the first.
+/// A failure after this time without one counts as the first again.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(10);
-/// The least time that a call has waited for memory before another function gives up an instance for it.
+/// Minimum time that a function is short of memory before another function gives up an instance for it.
 const LEAST_CLAIM: Duration = Duration::from_millis(100);
 
-/// The same, in times of what a start takes: so that not more than a fraction of the time goes into exchanging instances.
+/// The same minimum as a multiple of the function's start time, which bounds the share of time spent on
+/// exchanging instances.
 const STARTS_PER_CLAIM: u32 = 4;
 
-/// What is asked for is to be more than as long as a start takes.
+/// Margin by which a call's age has to exceed a start's time.
 const JUST_AFTER: Duration = Duration::from_micros(1);
 
-/// The calls of one function on one namespace's account.
+/// The queue of one function on one namespace's account.
 pub(crate) struct FunctionQueue {
     pub(crate) key: Arc<InstanceKey>,
     pub(crate) function: Arc<Function>,
-    /// How it is run: what it says, until an instance of it has shown otherwise.
+    /// The function's declared strategy, until an instance has fallen back to another.
     pub(crate) strategy: Strategy,
-    /// By ascending ticket.
+    /// In ascending order of tickets.
     pub(crate) waiting: VecDeque<Waiter>,
     running: Vec<(Ticket, Instant)>,
     pub(crate) starting: usize,
     pub(crate) seen: Seen,
     /// Since when every call has had to wait.
     pub(crate) backlog_since: Option<Instant>,
-    /// What was missing for the start that was wanted last, and since when.
+    /// What the last wanted start lacked, and since when.
     pub(crate) short: Option<(Shortage, Instant)>,
     pub(crate) failures: Failures,
-    /// Whether the ring of its namespace has it.
+    /// Whether its namespace's ring contains it.
     pub(crate) listed: bool,
     pub(crate) last_used: Instant,
 }
 
-/// Names a call, and says whose turn it is before whose: calls that others wait for first, those on which most depends before the others, and
-/// else who came first.
+/// A call's identity and order of service: the calls on which most callers wait come first, then the
+/// earliest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket {
     nested: Reverse<u32>,
@@ -59,12 +60,12 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Of a call that `nested` others wait for.
+    /// The ticket of a call on which `nested` callers wait.
     pub(crate) fn new(nested: u32, number: u64) -> Self {
         Self { nested: Reverse(nested.min(NESTED_LEVELS)), number }
     }
 
-    /// How many calls wait for this one, as far as it matters.
+    /// How many callers wait for this call, at most [`NESTED_LEVELS`].
     pub(crate) fn nested(self) -> u32 {
         self.nested.0
     }
@@ -76,11 +77,11 @@ pub(crate) struct Waiter {
     pub(crate) since: Instant,
     pub(crate) grant: oneshot::Sender<Grant>,
     pub(crate) start_for: StartFor,
-    /// Starts for it that failed by Flint's or the host's fault.
+    /// Starts for it that failed through the fault of Flint or the host.
     pub(crate) platform_failures: u32,
 }
 
-/// Starts that failed one after the other.
+/// Consecutive failed starts.
 #[derive(Default)]
 pub(crate) struct Failures {
     pub(crate) count: u32,
@@ -95,7 +96,7 @@ impl Failures {
         self.last = Some((now, fault.clone()));
     }
 
-    /// Whether the next start has to wait.
+    /// Whether the next start is delayed.
     fn delay(&self, now: Instant) -> bool {
         let Some((last, _)) = &self.last else { return false };
         let doublings = match self.count.checked_sub(FREE_FAILURES + 1) {
@@ -139,13 +140,13 @@ impl FunctionQueue {
         }
     }
 
-    /// A call begins to run.
+    /// Counts a call as running.
     pub(crate) fn begin(&mut self, ticket: Ticket, now: Instant) {
         self.running.push((ticket, now));
         self.last_used = now;
     }
 
-    /// A call is over.
+    /// Counts a running call as over.
     pub(crate) fn end(&mut self, ticket: Ticket) {
         if let Some(at) = self.running.iter().position(|(running, _)| *running == ticket) {
             self.running.swap_remove(at);
@@ -155,20 +156,20 @@ impl FunctionQueue {
         }
     }
 
-    /// A call waits.
+    /// Queues a call.
     pub(crate) fn add(&mut self, waiter: Waiter) {
         let at = self.waiting.partition_point(|other| other.ticket < waiter.ticket);
         self.waiting.insert(at, waiter);
     }
 
-    /// A waiting call goes away.
+    /// Removes a waiting call.
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Waiter> {
         let at = self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
         self.waiting.remove(at)
     }
 
-    /// Whether another instance is worth its start, and may be started as far as this function goes. `by_the_clock`: how long calls
-    /// have been waiting and running counts, too.
+    /// Whether another instance is worth its start and within the function's own bounds. With `by_the_clock`,
+    /// the ages of waiting and running calls count too.
     pub(crate) fn wants_start(
         &self,
         cores: usize,
@@ -198,14 +199,15 @@ impl FunctionQueue {
         .wants_another()
     }
 
-    /// Whether a call has been running for longer than a start takes: by the clock, its instance is not to be counted on.
+    /// Whether a call has been running for longer than a start takes, so that its instance is not to be
+    /// relied upon.
     pub(crate) fn runs_long(&self, now: Instant) -> bool {
         let start = self.seen.expected_start();
         self.running.iter().any(|(_, began)| now.saturating_duration_since(*began) > start)
     }
 
-    /// When the clock may next speak for another instance: when the first call that waits, or one that runs, does so for longer than a
-    /// start takes.
+    /// When ages may next change the decision: when the first waiting call or a running one comes to be older
+    /// than a start takes.
     pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
         let first = self.waiting.front()?.since;
         let long = self.seen.expected_start() + JUST_AFTER;
@@ -213,7 +215,8 @@ impl FunctionQueue {
         begun.map(|since| since + long).filter(|due| *due > now).min()
     }
 
-    /// The one that has waited longest for at least `max_wait`, taken out: of those that as many others wait for, the first came first.
+    /// Removes the next call that has waited for at least `max_wait`. Calls on which equally many callers
+    /// wait are in order of arrival, so only the first of each level is looked at.
     pub(crate) fn pop_overdue(&mut self, max_wait: Duration, now: Instant) -> Option<Waiter> {
         let overdue = |waiter: &Waiter| now.saturating_duration_since(waiter.since) >= max_wait;
         let mut at = 0;
@@ -227,12 +230,12 @@ impl FunctionQueue {
         None
     }
 
-    /// Whom a start is for: the first one for whom none is in progress.
+    /// The call that the next start is for: the first one for which no start is in progress.
     pub(crate) fn to_start_for(&self) -> Option<&Waiter> {
         self.waiting.get(self.starting).or_else(|| self.waiting.back())
     }
 
-    /// Whether it has waited for memory long enough that others give up an instance for it.
+    /// Whether it has been short of memory for long enough that another function gives up an instance for it.
     pub(crate) fn claims_memory(&self, now: Instant) -> bool {
         let long = LEAST_CLAIM.max(STARTS_PER_CLAIM * self.seen.expected_start());
         match self.short {
@@ -245,7 +248,7 @@ impl FunctionQueue {
         !self.waiting.is_empty() && matches!(self.short, Some((Shortage::Memory { .. }, _)))
     }
 
-    /// Why a call has waited so long, for people.
+    /// Why calls of this function have to wait, as a sentence for people.
     pub(crate) fn why(&self) -> String {
         if let Some((_, fault)) = &self.failures.last
             && self.failures.count > 0

@@ -1,4 +1,4 @@
-//! From an admitted call to its end.
+//! The scheduler: runs an admitted call to its end, drains and reports.
 
 use std::{
     num::NonZero,
@@ -22,14 +22,14 @@ use crate::{
     waiting::{Placed, Unplaced},
 };
 
-/// Starts at once for each core, unless the configuration says otherwise.
+/// Concurrent starts per core, unless configured.
 const STARTS_PER_CORE: usize = 2;
 
-/// Instances that a call is given one after the other when they turn out to have ended before it came; the last one gets the call
-/// as it is, so that a function which ends by itself is told of.
+/// How many instances a call is given in turn while each turns out to have ended before the call reached it.
+/// The last one gets the call regardless, so that a function which ends by itself is reported.
 const INSTANCES_TRIED: u32 = 3;
 
-/// How long instances, and calls that lost theirs, have to end after a drain has run out of time.
+/// How long instances, and the calls that lost theirs, may take to end once a drain has run out of time.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Decides which call runs when, on this node.
@@ -40,24 +40,24 @@ pub struct Scheduler {
     pub(crate) most_starting: usize,
     pub(crate) most_starting_per_function: usize,
     board: Mutex<Board>,
-    /// Every task of this scheduler; drain joins them.
+    /// Every task of this scheduler; [`Scheduler::drain`] joins them.
     pub(crate) tasks: TaskTracker,
     pub(crate) closing: CancellationToken,
-    /// Tells the tending task that somebody waits.
+    /// Tells the tending task that calls wait.
     pub(crate) wake: Arc<Notify>,
-    /// Nothing waits, runs or starts any more, in a scheduler that takes no further calls.
+    /// Notified when a draining scheduler has no waiting or running call left.
     quiet: Notify,
 }
 
 impl Scheduler {
-    /// A scheduler with empty queues. Must be called within a Tokio runtime: a task looks after the queues, which
-    /// [`Self::drain`] joins.
+    /// A scheduler with empty queues. Must be called within a Tokio runtime: it spawns the task that tends
+    /// the queues, which [`Self::drain`] joins.
     pub fn new(config: SchedulerConfig, invoker: Arc<Invoker>) -> Arc<Self> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         Self::with_cores(config, invoker, cores)
     }
 
-    /// The same for a host with so many cores.
+    /// The same with a given number of cores.
     pub fn with_cores(config: SchedulerConfig, invoker: Arc<Invoker>, cores: usize) -> Arc<Self> {
         let starts = STARTS_PER_CORE * cores;
         let config = config.queue;
@@ -77,10 +77,11 @@ impl Scheduler {
         scheduler
     }
 
-    /// Runs a call: waits for an instance, gives it the call, returns when it has answered or begins to stream its answer.
+    /// Runs a call: waits for an instance, gives it the call, and returns when it has answered or begins to
+    /// stream its answer.
     ///
-    /// Cancellation-safe: a call that goes away while it waits frees its place; one that goes away while it runs takes its
-    /// instance with it.
+    /// Cancellation-safe: a call dropped while it waits frees its place; a call dropped while it runs takes
+    /// its instance with it.
     pub async fn run(self: &Arc<Self>, mut job: Job) -> Ran {
         let asked = Instant::now();
         let mut tries = INSTANCES_TRIED;
@@ -107,8 +108,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes no further calls but those that running ones make, waits until all are over, at the latest until `within` has passed; then refuses
-    /// what still waits, stops all instances and shuts the invoker down.
+    /// Admits only calls that running ones make, and waits until all are over or `within` has passed. Then
+    /// refuses the waiting calls, stops all instances and shuts the invoker down.
     pub async fn drain(&self, within: Duration) {
         self.board().closed = true;
         let over = async {
@@ -139,7 +140,7 @@ impl Scheduler {
         }
     }
 
-    /// The queues now.
+    /// The state of the queues.
     pub fn stats(&self) -> SchedulerStats {
         let board = self.board();
         let functions = board.queues.values().map(|queue| FunctionQueue {
@@ -162,12 +163,13 @@ impl Scheduler {
         }
     }
 
-    /// The queues. Never held across an await; the pool's lock may be taken while this one is held, not the other way round.
+    /// Locks the board. Never held across an await. Lock order: the pool's lock may be taken under this one,
+    /// never the reverse.
     pub(crate) fn board(&self) -> MutexGuard<'_, Board> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells a drain that nothing is left to wait for.
+    /// Wakes a drain when no call waits or runs any more.
     pub(crate) fn note_quiet(&self, board: &Board) {
         if board.closed && board.waiting + board.running == 0 {
             self.quiet.notify_waiters();
@@ -181,7 +183,8 @@ impl Drop for Scheduler {
     }
 }
 
-/// Whether a call's instance has ended before the call was given to it: then it can go to another one, for nothing has happened yet.
+/// Whether a call's instance ended before the call was given to it. Nothing has happened yet, so the call can
+/// go to another one.
 fn has_ended(placed: &Placed) -> bool {
     placed.lease.as_ref().is_some_and(|lease| {
         let ended = !lease.is_usable() || lease.has_ended();

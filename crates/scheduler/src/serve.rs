@@ -1,4 +1,4 @@
-//! A call and its instance: from placement to the answer, with the stations on the way.
+//! Serves a placed call: from its instance to the answer, with the stations of the timeline.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,16 +17,16 @@ use crate::{
 
 const ENDED: &str = "the server was shut down before the function had answered";
 
-/// What is known of a call when it is given to its instance.
+/// The timeline and measurements of a placed call.
 struct Course {
     arrived: std::time::Instant,
     timeline: Timeline,
     start: Timestamp,
     init: Option<Duration>,
     instance: InstanceId,
-    /// What loading the code logged.
+    /// Log lines from loading the code.
     start_logs: Vec<LogLine>,
-    /// It is its instance's first call.
+    /// Whether it is its instance's first call.
     first: bool,
     /// When it began to run.
     began: Instant,
@@ -50,8 +50,8 @@ impl Course {
         course.start_logs = logs;
         course.first = true;
         let ready = start + initialised;
-        // Not cold when the instance was ready before this call came. When the start was begun for an earlier call, which found
-        // another instance in the meantime, only the part of it that this call has waited for is its own.
+        // Warm, if the instance was ready before this call came. If the start was begun for an earlier call
+        // that found another instance meanwhile, this call's share is only the part it waited for.
         if ready >= asked {
             let own = start.max(asked);
             course.timeline.placed = Some(station(own));
@@ -64,7 +64,7 @@ impl Course {
         course
     }
 
-    /// The rest of the timeline, with the logs of the start before the call's own.
+    /// Completes the timeline, and puts the start's log lines before the call's own.
     fn complete(&mut self, end: &mut CallEnd, ran: Instant) {
         self.timeline.ran = Some(micros(self.arrived, ran));
         self.timeline.collected = Some(micros(self.arrived, Instant::now()));
@@ -99,7 +99,7 @@ fn micros(arrived: std::time::Instant, at: Instant) -> u64 {
     at.into_std().saturating_duration_since(arrived).as_micros() as u64
 }
 
-/// A call that was given to no instance.
+/// The outcome of a call that got no instance.
 pub(crate) fn unplaced(job: &Job, why: Unplaced) -> Ran {
     let now = Timestamp::now();
     let (start, timeline, outcome) = match why {
@@ -145,7 +145,8 @@ impl Scheduler {
 }
 
 impl Scheduler {
-    /// What a call is told of its end: a process that ends while a drain has run out of time was ended by it, and its function is not to blame.
+    /// The fault as reported to the caller: once a drain has run out of time, it is the drain that ends
+    /// processes, and the function is not to blame.
     fn blamed(&self, fault: Fault) -> Fault {
         match fault {
             Fault::Exited { .. } if self.closing.is_cancelled() => {
@@ -156,7 +157,7 @@ impl Scheduler {
     }
 }
 
-/// Waits for the end of a streamed answer, whether or not somebody still reads it.
+/// Waits for the end of a streamed answer, whether or not anybody still reads it.
 async fn finish_stream(
     mut placed: Placed,
     mut course: Course,
@@ -180,6 +181,6 @@ async fn finish_stream(
     let scheduler = Arc::clone(&placed.scheduler);
     placed.finish(course.shown(ran, &end));
     end.fault = end.fault.map(|fault| scheduler.blamed(fault));
-    // Nobody may be interested any more.
+    // The receiver may be gone.
     let _ = sender.send(StreamEnd { end, timeline: course.timeline });
 }

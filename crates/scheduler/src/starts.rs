@@ -1,4 +1,4 @@
-//! Starting instances: for whom next, and what comes of it.
+//! Starts instances: whose turn it is, and what happens when a start succeeds or fails.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -13,21 +13,22 @@ use crate::{
     waiting::Grant,
 };
 
-/// How often a start that fails by Flint's or the host's fault is tried for one call.
+/// Starts tried for one call when they fail through the fault of Flint or the host.
 const PLATFORM_TRIES: u32 = 3;
 
-/// A function without any instance whose starts failed so often is broken: the next failure answers everybody who waited when
-/// that start began.
+/// Consecutive failures from which on a function without any instance counts as broken: its failure then
+/// answers all calls that waited when the start began, unless Flint or the host is at fault.
 const BROKEN_AFTER: u32 = 3;
 
-/// A start that takes longer mostly waits for something: it keeps no namespace, and no function, from its first one. Its memory is charged like any other's.
+/// A start that takes longer mostly waits for something. It no longer blocks the first start of another
+/// namespace or function; its memory stays charged.
 const LONG_START: Duration = Duration::from_secs(1);
 
-/// A start in progress. Reports a failure when its task dies.
+/// A start in progress. Reports a failure if its task panics or is dropped.
 struct Attempt {
     scheduler: Arc<Scheduler>,
     key: Arc<InstanceKey>,
-    /// For whom.
+    /// The call that it is for.
     ticket: Ticket,
     began: Instant,
     over: bool,
@@ -53,10 +54,10 @@ impl Drop for Attempt {
 }
 
 impl Scheduler {
-    /// Starts what is worth it and fits.
+    /// Starts every instance that is worth it and fits.
     ///
-    /// Namespaces take turns, and so do the functions of one. When memory is short, who has least of it comes first, and
-    /// nobody overtakes: what comes free is for the poorest.
+    /// Namespaces take turns, and so do the functions of one. When memory is short, the smallest charge comes
+    /// first and nobody overtakes it, so that what becomes free is not taken by others.
     pub(crate) fn start_where_needed(self: &Arc<Self>, board: &mut Board, now: Instant) {
         loop {
             let mut order = board.in_turn();
@@ -69,7 +70,7 @@ impl Scheduler {
             let mut any = false;
             let mut newly_short = false;
             for key in order {
-                // The last start may have used up the right to the next one.
+                // The previous start may have used up the allowance.
                 if !self.may_start(board, &key, now) {
                     continue;
                 }
@@ -93,7 +94,8 @@ impl Scheduler {
         }
     }
 
-    /// Starts beyond the memory budget what calls wait for that other calls wait for: else these, which have the memory, would never end.
+    /// Starts instances beyond the memory budget for calls on which running callers wait: otherwise these
+    /// callers would hold the memory for ever.
     fn start_beyond(self: &Arc<Self>, board: &mut Board, now: Instant) {
         for key in board.in_turn() {
             let is_waited_for =
@@ -105,22 +107,24 @@ impl Scheduler {
         }
     }
 
-    /// Whether a start for this function is worth it and allowed now.
+    /// Whether a start of this function is worth it and allowed now.
     pub(crate) fn may_start(&self, board: &Board, key: &Arc<InstanceKey>, now: Instant) -> bool {
         let Some(queue) = board.queues.get(key) else { return false };
-        // A namespace for which nothing is being started may always begin one, so that slow starts of others do not block it. When theirs
-        // have become long ones is seen by the task that tends the queues, which comes by for as long as a call waits.
+        // A namespace without a start in progress may begin one beyond the limit, up to twice the limit, so
+        // that slow starts of others do not block it. The tending task notices when starts have become long
+        // ones; it runs for as long as a call waits.
         let short = || board.starting_for_less_than(LONG_START, now);
         let room = match board.starting_for(&key.namespace) {
             0 => short() < 2 * self.most_starting,
-            // Nor do long ones of some functions keep the others of their namespace from theirs, within the same bound.
+            // Likewise, within the same bound, long starts of some functions do not block the first start of
+            // another one of their namespace.
             _ if queue.starting == 0 && board.starting >= self.most_starting => {
                 board.starting < 2 * self.most_starting && short() < self.most_starting
             }
             _ => board.starting < self.most_starting,
         };
         room && queue.wants_start(self.cores, self.most_starting_per_function, board.by_the_clock, now)
-            // One start prepares the function; the others would only wait for it.
+            // The first start prepares the function; others would only wait for that.
             && (queue.starting == 0 || self.invoker.is_prepared(&queue.function))
     }
 
@@ -158,7 +162,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A start is over: the instance goes to the first one who waits, or a failure to the one it was for.
+    /// Ends a start: its instance goes to the first waiting call, its failure to the call it was for.
     fn start_ended(
         self: &Arc<Self>,
         key: &Arc<InstanceKey>,
@@ -174,12 +178,12 @@ impl Scheduler {
                 if let Some(queue) = board.queues.get_mut(key) {
                     queue.failures.count = 0;
                     queue.strategy = lease.strategy();
-                    // A prewarmed runtime only hides what the start has cost, and its successor will cost.
+                    // A prewarmed runtime hides the cost of a start, which its replacement pays.
                     if let Some(report) = lease.report().filter(|report| !report.started.is_zero()) {
                         queue.seen.start.add(report.cost_of_another());
                     }
                 }
-                // A new instance serves one call before others may claim its memory.
+                // A new instance serves one call before its memory can be claimed.
                 self.grant(&mut board, key, lease, now);
                 self.hand_over_idle(&mut board, key, now);
             }
@@ -189,7 +193,7 @@ impl Scheduler {
         self.note_quiet(&board);
     }
 
-    /// The function that has waited for memory long enough and whose namespace has least of it.
+    /// Of the functions that have been short of memory for long enough, the one with the smallest charge.
     pub(crate) fn claimant(
         &self,
         board: &Board,
@@ -201,7 +205,8 @@ impl Scheduler {
         among.iter().filter(claims).min_by_key(|key| self.invoker.charges(key)).cloned()
     }
 
-    /// Whether `holder`, which has just finished a call, has to give up its instance for the one who claims memory.
+    /// Whether `holder`, which has just finished a call, has to give up its instance to the claimant; if so,
+    /// the claim is settled.
     pub(crate) fn takes_the_claim(&self, board: &mut Board, holder: &InstanceKey) -> bool {
         let Some(claim) = &board.claim else { return false };
         let Some(queue) = board.queues.get(claim) else { return false };
@@ -249,7 +254,7 @@ fn start_failed(
             std::mem::take(&mut queue.waiting).into_iter().partition(|waiter| waiter.since <= began);
         (answered, queue.waiting) = (those, later);
     } else if let Some(mut waiter) = queue.remove(ticket) {
-        // Room to prepare is a shortage like another: the call waits for it as long as a call may.
+        // Lack of room to prepare is a shortage like any other: the call waits for it as long as a call may.
         waiter.platform_failures += u32::from(platform && !busy);
         if platform && waiter.platform_failures < PLATFORM_TRIES {
             queue.add(waiter);

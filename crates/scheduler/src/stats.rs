@@ -1,10 +1,10 @@
-//! What the queues look like from outside, for metrics.
+//! Statistics of the queues, for metrics.
 
 use std::time::Duration;
 
 use flint_model::{FunctionPath, NamespaceName};
 
-/// The queues at one moment, and what happened to calls so far.
+/// The queues at one moment, and counters since the start.
 #[derive(Clone, Debug, Default)]
 pub struct SchedulerStats {
     /// Calls that wait.
@@ -15,9 +15,9 @@ pub struct SchedulerStats {
     pub starting: usize,
     /// Calls by how they were placed or refused.
     pub totals: CallTotals,
-    /// How long calls waited for an instance, those that found one at once included.
+    /// Waiting times for an instance, including calls that found one at once.
     pub waited: WaitedHistogram,
-    /// Every function that has calls waiting or running, or had some lately.
+    /// Every function with waiting or running calls, now or recently.
     pub functions: Vec<FunctionQueue>,
 }
 
@@ -30,15 +30,15 @@ pub struct CallTotals {
     pub queue_full: u64,
     /// Refused: waited too long.
     pub waited_too_long: u64,
-    /// Refused: larger than the pool.
+    /// Refused: needs more memory than the pool has.
     pub too_large: u64,
     /// Refused: this host cannot run it.
     pub unavailable: u64,
     /// Refused: shutting down.
     pub shutting_down: u64,
-    /// No instance of theirs started.
+    /// Their instance failed to start.
     pub not_started: u64,
-    /// Went away while they waited.
+    /// Dropped by their caller while waiting.
     pub gone: u64,
 }
 
@@ -66,10 +66,10 @@ pub struct FunctionQueue {
 /// A histogram of waiting times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitedHistogram {
-    /// Calls that waited at most [`Self::BOUNDS_US`] of the same position, and longer than the bound before; the last one
-    /// counts those beyond every bound.
+    /// Number of calls per bucket: those that waited at most the bound at the same position of
+    /// [`Self::BOUNDS_US`]; the last counts those beyond every bound.
     pub counts: [u64; 13],
-    /// All waiting times together, in µs.
+    /// Sum of all waiting times, in µs.
     pub sum_us: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The task that looks after waiting calls: time passes for them also when nothing else happens.
+//! The task that tends the queues: it acts on waiting calls as time passes, when no call arrives or ends.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,16 +6,16 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::{Scheduler, queue::FunctionQueue};
 
-/// How often the need for more instances is looked at, at least, while somebody waits.
+/// Longest time between two evaluations while calls wait.
 const ROUND: Duration = Duration::from_millis(5);
 
-/// The shortest time between two rounds while somebody waits: however often something comes free.
+/// Shortest time between two evaluations while calls wait, however often capacity becomes free.
 const SHORTEST_ROUND: Duration = Duration::from_millis(1);
 
-/// A round that comes so late says that Flint was not running: the time that calls seem to have waited means nothing then.
+/// A round later than this shows that Flint was not running: the waiting times of calls mean nothing then.
 const LATE: Duration = Duration::from_millis(20);
 
-/// Until the scheduler is drained or dropped.
+/// Runs until the scheduler is drained or dropped.
 pub(crate) fn tend(scheduler: &Arc<Scheduler>) -> impl Future<Output = ()> + Send + 'static {
     let closing = scheduler.closing.clone();
     let wake = Arc::clone(&scheduler.wake);
@@ -33,7 +33,8 @@ pub(crate) fn tend(scheduler: &Arc<Scheduler>) -> impl Future<Output = ()> + Sen
             }
             {
                 let Some(scheduler) = scheduler.upgrade() else { return };
-                // Not twice: on a host that is always late, time has to count all the same.
+                // Never two late rounds in a row: on a host that is always late, time has to count all the
+                // same.
                 late = !late && next.is_some() && from.elapsed() > LATE;
                 next = scheduler.look_after(!late);
             }
@@ -45,7 +46,8 @@ pub(crate) fn tend(scheduler: &Arc<Scheduler>) -> impl Future<Output = ()> + Sen
 }
 
 impl Scheduler {
-    /// Refuses who has waited too long, gives out what is idle, starts what is worth it. Says when to come again if somebody still waits.
+    /// Refuses calls that have waited too long, hands out idle instances, and starts those that are worth it.
+    /// Returns the time of the next round while calls wait.
     fn look_after(self: &Arc<Self>, by_the_clock: bool) -> Option<Instant> {
         let now = Instant::now();
         let mut next = now + ROUND;

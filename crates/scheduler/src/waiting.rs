@@ -1,4 +1,4 @@
-//! A call that waits, and a call that has got its instance. Both can be dropped at any moment without anything being lost.
+//! A waiting call and a placed call; both may be dropped at any moment without losing an instance or a place.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::{Scheduler, queue::Ticket};
 
-/// What a waiting call gets in the end.
+/// What a waiting call receives.
 pub(crate) enum Grant {
-    /// An instance; the call counts as running from the moment this is sent.
+    /// An instance; the call counts as running once this is sent.
     Instance(Lease),
     /// Nothing.
     Refused(Refusal),
-    /// A start that failed.
+    /// The failure of the start made for it.
     NotStarted(StartFailure),
 }
 
@@ -47,7 +47,7 @@ impl Waiting {
             }),
             Ok(Grant::Refused(refusal)) => Err(Unplaced::Refused(refusal)),
             Ok(Grant::NotStarted(failure)) => Err(Unplaced::NotStarted(failure)),
-            // Its queue is gone, and that is so only when the scheduler is.
+            // The sender is dropped only with the scheduler.
             Err(_) => Err(Unplaced::Refused(Refusal::ShuttingDown)),
         }
     }
@@ -59,7 +59,7 @@ impl Drop for Waiting {
             return;
         }
         self.scheduler.leave(&self.key, self.ticket);
-        // It may have been given an instance in the same moment.
+        // An instance may have been granted in the same moment.
         self.grant.close();
         if let Ok(Grant::Instance(lease)) = self.grant.try_recv() {
             self.scheduler.finish(&self.key, self.ticket, lease, None);
@@ -72,25 +72,25 @@ pub(crate) struct Placed {
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) key: Arc<InstanceKey>,
     pub(crate) ticket: Ticket,
-    /// When it got it.
+    /// When it got the instance.
     pub(crate) since: Instant,
-    /// Taken when the call is over.
+    /// `None` once the call is over.
     pub(crate) lease: Option<Lease>,
 }
 
-/// What a call has shown about its function.
+/// Measurements of a call, for its function's averages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
-    /// How long it ran.
+    /// Service time.
     pub(crate) service: std::time::Duration,
     /// CPU time it used.
     pub(crate) cpu: Option<std::time::Duration>,
-    /// It was its instance's first.
+    /// Whether it was its instance's first call.
     pub(crate) first: bool,
 }
 
 impl Placed {
-    /// The call is over.
+    /// Ends the call and returns the instance.
     pub(crate) fn finish(mut self, shown: Shown) {
         if let Some(lease) = self.lease.take() {
             self.scheduler.finish(&self.key, self.ticket, lease, Some(shown));

@@ -1,8 +1,9 @@
-//! A consistent copy of everything, while the server runs.
+//! Backup: a consistent copy of all data, while the server runs.
 //!
-//! The order makes it consistent: first the database as it is at one moment, then what it refers to. Code is kept from collection
-//! meanwhile; a call that completes meanwhile is in the copy both as accepted and as recorded, and running it again keeps
-//! the first record. The manifest is written last: a directory without one is no backup.
+//! The order makes it consistent: first the database as of one moment, then what it refers to. Code is kept
+//! from garbage collection meanwhile. A call that completes meanwhile is in the copy both as accepted and as
+//! recorded; running it again keeps the first record. The manifest is written last: a directory without one
+//! is not a backup.
 
 use std::{
     collections::BTreeSet,
@@ -27,12 +28,12 @@ use crate::{
 };
 
 const OPERATION: &str = "backing up";
-/// Database pages between two reports.
+/// Database pages between two progress reports.
 const PAGES: i32 = 1024;
 /// The format of the manifest.
 const FORMAT: u32 = 1;
 
-/// How far a backup or a restore has got.
+/// Progress of a backup or a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes copied.
@@ -41,16 +42,16 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// What a backup or a restore has copied.
+/// The result of a backup or a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupSummary {
-    /// Files.
+    /// Number of files.
     pub files: usize,
-    /// Their bytes.
+    /// Their total size.
     pub bytes: u64,
 }
 
-/// What a backup is made of.
+/// The manifest of a backup.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub(crate) format: u32,
@@ -61,7 +62,7 @@ pub(crate) struct Manifest {
 /// One file of a backup.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
-    /// Its place in the data directory.
+    /// Its path within the data directory.
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     /// Its BLAKE3 hash, in hex.
@@ -107,7 +108,8 @@ impl Meter<'_> {
     }
 }
 
-/// Copies the first `bytes` bytes of a file durably, for this user alone; gives the hash of what was copied.
+/// Copies the first `bytes` bytes of a file durably, readable by this user only; returns the hash of the
+/// copy.
 pub(crate) fn copy_file(from: &Path, to: &Path, bytes: u64, meter: &mut Meter<'_>) -> io::Result<String> {
     let mut input = File::open(from)?.take(bytes);
     if let Some(parent) = to.parent() {
@@ -127,7 +129,7 @@ pub(crate) fn copy_file(from: &Path, to: &Path, bytes: u64, meter: &mut Meter<'_
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// Makes the names of copied files durable.
+/// Syncs the directories of copied files, which makes their names durable.
 pub(crate) fn sync_dirs<'a>(root: &Path, copied: impl Iterator<Item = &'a Path>) -> io::Result<()> {
     let mut dirs: Vec<PathBuf> = copied.flat_map(Path::ancestors).map(|dir| root.join(dir)).collect();
     dirs.sort_unstable();
@@ -136,7 +138,7 @@ pub(crate) fn sync_dirs<'a>(root: &Path, copied: impl Iterator<Item = &'a Path>)
     dirs.iter().try_for_each(|dir| files::sync_dir(dir))
 }
 
-/// Copies everything to `to`, of which nothing stays when that fails.
+/// Copies everything to `to`; on failure nothing is left there.
 pub(crate) fn run(
     data_dir: &Path,
     log: &SegmentLog,
@@ -163,7 +165,7 @@ pub(crate) fn run(
     let made = !to.exists();
     files::make_dir(to).map_err(fault)?;
     let begun = match files::create_new(&to.join(layout::DATABASE)) {
-        // Of two that are made there at once, the first has it.
+        // Of two concurrent backups to one place, the first wins.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(not_empty()),
         begun => begun.map_err(fault),
     };
@@ -215,7 +217,7 @@ fn copy_all(
         let target = to.join(&path);
         let hash = copy_file(&source, &target, bytes, &mut meter).map_err(file_fault(OPERATION, &source))?;
         if address.is_some_and(|address| address != hash) {
-            // Damaged code must not become the content that the manifest vouches for.
+            // Damaged code must not become content that the manifest vouches for.
             let detail = "its content does not have the hash that is its name: deploy what it is the code of again, or remove it";
             return Err(StoreError::Damaged { path: source, detail: detail.to_owned() });
         }
@@ -232,7 +234,7 @@ fn copy_all(
     Ok(manifest.summary())
 }
 
-/// A copy with functions that have no code would be found out when it is needed.
+/// Without this check, functions whose code is missing would be noticed only when they are needed.
 fn refuse_missing_code(database: &Path, there: &BTreeSet<&str>, data_dir: &Path) -> Result<(), StoreError> {
     const REFERRED: &str = "SELECT namespace, package, name, json_extract(body, '$.code.digest') FROM entities WHERE type = 'function'
          UNION SELECT namespace, package, name || '@' || version, code FROM versions";
@@ -254,7 +256,7 @@ fn refuse_missing_code(database: &Path, there: &BTreeSet<&str>, data_dir: &Path)
     Ok(())
 }
 
-/// Removes what is in a directory that was empty.
+/// Empties a directory that was empty before.
 fn clear(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -267,18 +269,18 @@ fn clear(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a path, of which the last parts may be missing yet, leads into a directory.
+/// Whether a path, whose last components may not exist yet, leads into a directory.
 fn is_within(path: &Path, dir: &Path) -> io::Result<bool> {
     let path = std::path::absolute(path)?;
     let there = path.ancestors().find_map(|ancestor| fs::canonicalize(ancestor).ok());
     Ok(there.is_some_and(|there| fs::canonicalize(dir).is_ok_and(|dir| there.starts_with(dir))))
 }
 
-/// Copies the database as it is now into a file that is there and empty; writers go on meanwhile.
+/// Copies the database as of now into an existing empty file; writers go on meanwhile.
 fn copy_database(from: &Path, to: &Path, meter: &mut Meter<'_>) -> Result<(), StoreError> {
     let fault = |error: rusqlite::Error| database_fault(from, OPERATION, &error);
     let source = database::open_reader(from)?;
-    // The read transaction pins one moment: without it, every commit would begin the copy anew.
+    // The read transaction pins one snapshot: without it, every commit would restart the copy.
     source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema").map_err(fault)?;
     let page: u64 =
         source.query_row("PRAGMA page_size", [], |row| row.get::<_, i64>(0)).map_err(fault)? as u64;

@@ -1,4 +1,4 @@
-//! Content-addressed files.
+//! Function code as content-addressed files.
 
 use std::{
     ffi::OsStr,
@@ -34,14 +34,14 @@ pub(crate) struct FileBlobs(Arc<Inner>);
 struct Inner {
     dir: PathBuf,
     sync: SyncMode,
-    /// Numbers the temporary files.
+    /// Numbers temporary files.
     temporaries: AtomicU64,
-    /// Held while a file is found and made young, and while one is found old and removed. With the number of reasons
-    /// not to remove anything now.
+    /// Held while a file is found and its age is reset, and while a file is found old and removed. Contains
+    /// the number of reasons not to remove anything now.
     guard: Mutex<usize>,
 }
 
-/// While it lives, nothing is removed.
+/// A guard against the removal of files.
 pub(crate) struct Hold(FileBlobs);
 
 impl Drop for Hold {
@@ -51,12 +51,13 @@ impl Drop for Hold {
 }
 
 impl FileBlobs {
-    /// Opens the directory and sweeps what a crash left half written.
+    /// Opens the directory and removes what a crash left half written.
     pub(crate) fn open(dir: PathBuf, sync: SyncMode) -> Result<Self, StoreError> {
         let temporary = dir.join("tmp");
         let opened = (|| {
             files::make_dir(&temporary)?;
-            // Not the directory itself: made anew by a command of root's, it would be closed to the server's user.
+            // The directory itself stays: created again by a command run as root, it would be inaccessible to
+            // the server's user.
             for left in fs::read_dir(&temporary)? {
                 fs::remove_file(left?.path())?;
             }
@@ -70,7 +71,7 @@ impl FileBlobs {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Keeps every file until the answer is dropped.
+    /// Keeps every file until the guard is dropped.
     pub(crate) fn hold(&self) -> Hold {
         *locked(&self.0.guard) += 1;
         Hold(self.clone())
@@ -107,12 +108,12 @@ impl FileBlobs {
         Ok(digest)
     }
 
-    /// Whether the content is there already, whole; it then counts as just written.
+    /// Whether the content is stored already and intact; it then counts as just written.
     fn refresh(&self, path: &Path, digest: Digest) -> bool {
         let _guard = locked(&self.0.guard);
         fs::read(path).is_ok_and(|found| blake3::hash(&found).as_bytes() == digest.as_bytes())
             && File::options().write(true).open(path).and_then(|file| file.set_modified(SystemTime::now())).is_ok()
-            // Whoever wrote it may not have got that far yet.
+            // Its first writer may not have synced the directory yet.
             && (self.0.sync == SyncMode::ProcessOnly || path.parent().is_some_and(|fan| files::sync_dir(fan).is_ok()))
     }
 
@@ -160,7 +161,7 @@ impl Inner {
     }
 }
 
-/// The address that a file's place says.
+/// The digest that a file's path encodes.
 fn digest_of(fan: &OsStr, file: &OsStr) -> Option<Digest> {
     format!("{}{}", fan.to_str()?, file.to_str()?).parse().ok()
 }

@@ -1,4 +1,5 @@
-//! The catalog in SQLite: each entity, namespace and key a JSON body beside the columns that are searched.
+//! The catalog in SQLite: each entity, namespace and key is a JSON body beside the columns used for
+//! searching.
 
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ pub(crate) struct SqliteCatalog {
     pub(crate) tally: Arc<Tally>,
 }
 
-/// A row's body, which can be read back: one that nests too deep for that would take every list that it is in with it.
+/// Serialises a row's body, provided that it can be read back: one that is nested too deeply would break
+/// every list that contains it.
 pub(crate) fn to_json<T: Serialize + DeserializeOwned>(
     entity: &T,
     operation: &'static str,
@@ -47,7 +49,7 @@ pub(crate) fn from_json<T: DeserializeOwned>(
     serde_json::from_str(body).map_err(|error| unreadable(connection, what, error))
 }
 
-/// The entity in the one row's only column.
+/// The entity in the only column of the only row.
 pub(crate) fn one<T: DeserializeOwned>(
     connection: &Connection,
     sql: &str,
@@ -60,7 +62,7 @@ pub(crate) fn one<T: DeserializeOwned>(
     body.map(|body| from_json(connection, "an entity", &body)).transpose()
 }
 
-/// The entities in every row's only column.
+/// The entities in the only column of every row.
 pub(crate) fn many<T: DeserializeOwned>(
     connection: &Connection,
     sql: &str,
@@ -78,7 +80,7 @@ pub(crate) fn many<T: DeserializeOwned>(
     Ok(entities)
 }
 
-/// A page's numbers as SQL takes them.
+/// A page's offset and limit for SQL.
 pub(crate) fn offset_and_limit(page: Page) -> (i64, i64) {
     let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     (number(page.skip), number(page.limit))
@@ -252,7 +254,8 @@ impl Catalog for SqliteCatalog {
         package: Option<&EntityName>,
     ) -> Result<Vec<(FunctionPath, u64)>, StoreError> {
         let list = List::of_functions(namespace, package);
-        // Short, and whoever asks holds a lock that accepted calls wait for.
+        // On the readers for single entities: this is short, and the caller holds a lock that accepted calls
+        // wait for.
         self.readers.run(READING, move |connection| entities::revisions(connection, &list)).await
     }
 
@@ -304,7 +307,7 @@ impl Catalog for SqliteCatalog {
                 delete("DELETE FROM entities WHERE namespace = ?1")?;
                 delete("DELETE FROM key_values WHERE namespace = ?1")?;
                 delete("DELETE FROM key_value_usage WHERE namespace = ?1")?;
-                // Whoever has its name next does not get its calls.
+                // A later namespace of the same name must not inherit its calls.
                 let calls = "(SELECT number FROM calls WHERE namespace = ?1)";
                 for table in ["arguments", "compositions", "composition_states"] {
                     delete(&format!("DELETE FROM {table} WHERE number IN {calls}"))?;

@@ -19,7 +19,7 @@ pub(crate) struct SqliteCompositions {
     pub(crate) writer: Arc<Writer>,
 }
 
-/// Forgets a composition, within the transaction that forgets its call.
+/// Deletes a composition, within the transaction that deletes its call.
 pub(crate) fn forget(connection: &Connection, number: i64) -> rusqlite::Result<()> {
     let gone = connection.prepare_cached("DELETE FROM compositions WHERE number = ?1")?.execute([number])?;
     if gone > 0 {
@@ -114,7 +114,7 @@ impl Compositions for SqliteCompositions {
     }
 }
 
-/// Writes down the end of the attempt that was begun, if there is one; it began at `start`, or when it was counted.
+/// Records the end of the attempt in progress, if any; it began at `start`, or when it was counted.
 fn end_attempt(
     connection: &Connection,
     activation: ActivationId,

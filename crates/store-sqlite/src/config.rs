@@ -1,4 +1,4 @@
-//! What an operator chooses about the store.
+//! The store's configuration.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -14,9 +14,9 @@ pub struct StoreConfig {
     pub retention: Retention,
     /// What an acknowledged write survives.
     pub sync: SyncMode,
-    /// Sizes of the activation log.
+    /// Sizing of the activation log.
     pub log: LogTuning,
-    /// What leases and delays of accepted calls end by.
+    /// The clock for leases and delays of accepted calls.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -33,18 +33,19 @@ impl StoreConfig {
     }
 }
 
-/// How long activation records are kept. What is reached first counts. Records go a segment at a time, so a record may
-/// stay by up to 1/64 of a bound beyond it.
+/// Retention of activation records; the bound reached first applies. Records are removed by whole segments,
+/// so a record may outlive a bound by up to 1/64 of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Removed when this old; `None` = at any age.
+    /// Maximum age; `None` = unbounded.
     pub max_age: Option<Duration>,
-    /// The oldest are removed when all records and their index take more than this; `None` = no bound but the disk's.
+    /// Maximum size of all records and their indexes; the oldest are removed first; `None` = bounded by the
+    /// disk only.
     pub max_bytes: Option<ByteSize>,
 }
 
 impl Retention {
-    /// Nothing is removed: for those who only look, or copy.
+    /// Removes nothing, for commands that only read or copy.
     pub const NONE: Self = Self { max_age: None, max_bytes: None };
 }
 
@@ -55,26 +56,26 @@ impl Default for Retention {
     }
 }
 
-/// What an acknowledged write survives.
+/// Durability of an acknowledged write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncMode {
-    /// A power cut: fsync before each acknowledgement.
+    /// Survives a power failure: fsync before each acknowledgement.
     #[default]
     Durable,
-    /// The death of the process only, not a power cut: no fsync. For tests and throw-away servers.
+    /// Survives the end of the process, but not a power failure: no fsync. For tests and disposable servers.
     ProcessOnly,
 }
 
-/// Sizes of the activation log. The defaults suit a server; tests make them small.
+/// Sizing of the activation log. The defaults suit a server; tests use smaller values.
 #[derive(Clone, Copy, Debug)]
 pub struct LogTuning {
-    /// Most records accepted and not yet written and durable.
+    /// Maximum number of records accepted and not yet durable.
     pub pending_records: usize,
-    /// Most memory that those records may take.
+    /// Maximum memory of those records.
     pub pending_bytes: ByteSize,
-    /// How long the first of them waits for company.
+    /// How long the first of them waits for more, so that they share a write.
     pub gather: Duration,
-    /// A segment is finished at this size; `None` = 1/64 of `Retention::max_bytes`, between 1 MB and 256 MB.
+    /// Segment size; `None` = 1/64 of `Retention::max_bytes`, between 1 MB and 256 MB.
     pub segment_bytes: Option<ByteSize>,
 }
 

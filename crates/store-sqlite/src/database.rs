@@ -15,9 +15,9 @@ use crate::{
     files, schema,
 };
 
-/// How long the check at start may take. A larger database is checked as far as that gets.
+/// Time limit of the consistency check on open. A larger database is checked only in part.
 const CHECK_TIME: Duration = Duration::from_secs(5);
-/// Virtual-machine steps of SQLite between two looks at the clock.
+/// SQLite virtual-machine steps between two checks of that limit.
 const CHECK_STEPS: i32 = 100_000;
 
 /// Opens the database for the writer: checked, migrated, in WAL mode.
@@ -38,14 +38,14 @@ pub(crate) fn open_writer(path: &Path, sync: SyncMode) -> Result<Connection, Sto
     connection
         .pragma_update(None, "synchronous", if sync == SyncMode::Durable { "FULL" } else { "OFF" })
         .map_err(fault)?;
-    // A backup or a long read lets the WAL grow; it gives the space back afterwards.
+    // A backup or a long read lets the WAL grow; this returns the space afterwards.
     connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(fault)?;
     check(&mut connection, path)?;
     schema::migrate(&mut connection, path)?;
     Ok(connection)
 }
 
-/// Opens the database for reads beside the writer.
+/// Opens the database for reading, concurrently with the writer.
 pub(crate) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let fault = |error: rusqlite::Error| database_fault(path, "opening the database", &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -62,7 +62,7 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Refuses a database whose pages contradict each other.
+/// Refuses a corrupt database.
 fn check(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     const OPERATION: &str = "checking the database";
     let end = Instant::now() + CHECK_TIME;

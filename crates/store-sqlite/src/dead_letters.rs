@@ -1,4 +1,5 @@
-//! Dead letters in SQLite: calls of the queue in a state of their own, so that what ends a call and what begins it again is one update.
+//! Dead letters in SQLite: calls in a state of their own, so that burying or redriving one is a single
+//! update.
 
 use std::sync::Arc;
 
@@ -26,12 +27,12 @@ use crate::{
     writer::Writer,
 };
 
-/// Those of a namespace, or of one path in it.
+/// Selects those of a namespace, or of one path in it.
 const OF_NAMESPACE: &str = "WHERE state = 6 AND namespace = ?1 AND (?2 IS NULL OR path = ?2)";
 
 const READING: &str = "reading dead letters";
 
-/// The letters among the calls.
+/// Dead letters in the table of calls.
 pub(crate) struct SqliteDeadLetters {
     pub(crate) writer: Arc<Writer>,
     pub(crate) readers: Arc<Readers>,
@@ -40,7 +41,7 @@ pub(crate) struct SqliteDeadLetters {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// A call that is to become a letter.
+/// A call to become a dead letter.
 struct Burial {
     activation: ActivationId,
     reason: DeadLetterReason,
@@ -85,7 +86,7 @@ impl Burial {
         Ok(Buried { kept: true, dropped })
     }
 
-    /// Drops letters until one more of `size` fits, and gives how many that were; `None` when it does not.
+    /// Drops letters until one of `size` fits; returns how many, or `None` if it does not fit.
     fn make_room(
         &self,
         connection: &Connection,
@@ -145,7 +146,7 @@ fn letters(
 }
 
 impl SqliteDeadLetters {
-    /// Forgets the letters that `which` names, in one transaction; gives how many.
+    /// Deletes the letters selected by `which` in one transaction; returns how many.
     async fn remove_all(
         &self,
         operation: &'static str,
@@ -175,7 +176,7 @@ impl DeadLetters for SqliteDeadLetters {
         failed: Option<Attempt>,
         bounds: DeadLetterBounds,
     ) -> Result<Buried, StoreError> {
-        // A log that cannot write keeps the record pending. Running the call again would not make it write.
+        // A log that cannot write keeps the record pending; running the call again would not help.
         let _ = self.log.flush().await;
         let burial = Burial { activation, reason, failed, bounds, now: millis_of(self.clock.now()) };
         let tally = Arc::clone(&self.tally);

@@ -17,7 +17,7 @@ use crate::{
 pub(crate) const WRITING: &str = "writing an entity";
 pub(crate) const DELETING: &str = "deleting an entity";
 
-/// What a row's body is.
+/// The type of a row's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Function,
@@ -51,7 +51,7 @@ impl From<&Entity> for Type {
     }
 }
 
-/// An entity's columns that say where it is.
+/// The columns that locate an entity.
 pub(crate) struct At {
     namespace: NamespaceName,
     package: Option<EntityName>,
@@ -73,13 +73,13 @@ impl At {
     }
 }
 
-/// Which entities are listed.
+/// The entities of a list.
 pub(crate) struct List {
     namespace: NamespaceName,
     collection: Collection,
     package: Option<EntityName>,
     only: Option<Type>,
-    /// Of packages, those that everybody may use.
+    /// Only published packages.
     shared: bool,
 }
 
@@ -105,7 +105,7 @@ impl List {
         Self { shared: true, ..Self::new(namespace, Collection::Packages, None) }
     }
 
-    /// The condition of this list, with its parameters from `?1` on.
+    /// The SQL condition of this list, with its parameters from `?1` on.
     fn condition(&self) -> (String, Vec<Value>) {
         let mut sql = "namespace = ?1 AND collection = ?2".to_owned();
         let mut values: Vec<Value> =
@@ -125,7 +125,7 @@ impl List {
     }
 }
 
-/// Writes an entity if what is there is as expected.
+/// Writes an entity, if the present revision is the expected one.
 pub(crate) fn put(connection: &Connection, entity: &Entity, expected: Expected) -> Result<u64, StoreError> {
     let fault = sql_fault(connection, WRITING);
     let at = At::new(entity.namespace(), entity.package(), entity.name());
@@ -180,7 +180,7 @@ pub(crate) fn put(connection: &Connection, entity: &Entity, expected: Expected) 
         })
         .map_err(&fault)?;
     if of != Type::Function {
-        // What takes a function's place does not take its past.
+        // An entity that replaces a function does not inherit its history.
         for table in ["versions", "aliases"] {
             let sql = format!("DELETE FROM {table} WHERE namespace = ?1 AND package = ?2 AND name = ?3");
             connection
@@ -192,7 +192,7 @@ pub(crate) fn put(connection: &Connection, entity: &Entity, expected: Expected) 
     Ok(revision)
 }
 
-/// The entity at a place.
+/// The entity at a location.
 pub(crate) fn get(connection: &Connection, at: &At) -> Result<Option<Entity>, StoreError> {
     let fault = sql_fault(connection, READING);
     let mut statement = connection
@@ -209,7 +209,7 @@ pub(crate) fn get(connection: &Connection, at: &At) -> Result<Option<Entity>, St
     Ok(Some(entity))
 }
 
-/// The function in a row's columns from `first` on: its body, and its parameters where they are apart.
+/// The function in a row's columns from `first` on: its body, and its parameters if stored separately.
 pub(crate) fn function(connection: &Connection, row: &Row<'_>, first: usize) -> Result<Function, StoreError> {
     let mut function: Function = from_json(connection, "a function", text(connection, row, first)?)?;
     if let Some(apart) = apart(connection, row, first + 1)? {
@@ -218,7 +218,7 @@ pub(crate) fn function(connection: &Connection, row: &Row<'_>, first: usize) -> 
     Ok(function)
 }
 
-/// Deletes the entity at a place if it is at `revision`, and of the type asked for.
+/// Deletes the entity at a location, if it has that revision and type.
 pub(crate) fn delete(
     connection: &Connection,
     at: &At,
@@ -239,7 +239,7 @@ pub(crate) fn delete(
     if deleted == 0 { Err(StoreError::Conflict) } else { Ok(()) }
 }
 
-/// Deletes a package, if it is empty or its contents may go too.
+/// Deletes a package that is empty or whose contents may be deleted too.
 pub(crate) fn delete_package(
     connection: &Connection,
     path: &EntityPath,
@@ -259,11 +259,11 @@ pub(crate) fn delete_package(
         .prepare_cached(sql)
         .and_then(|mut statement| statement.query_row(inside, |row| row.get(0)))
         .map_err(fault)?;
-    // The refusal takes the deletion back.
+    // The error rolls the deletion back.
     if full { Err(StoreError::Conflict) } else { Ok(()) }
 }
 
-/// A page of a list, without parameters, if that is not longer than `most`.
+/// A page of a list, without parameters, of at most `most` bytes.
 pub(crate) fn list(
     connection: &Connection,
     list: &List,
@@ -284,7 +284,7 @@ pub(crate) fn list(
     let (mut entities, mut left) = (Vec::new(), most.as_u64());
     while let Some(row) = rows.next().map_err(&fault)? {
         let body = text(connection, row, 1)?;
-        // Whatever its size, an entity can be listed by itself.
+        // A single entity is listed whatever its size.
         if body.len() as u64 > left && !entities.is_empty() {
             return Err(StoreError::ListTooLarge { allowed: most });
         }
@@ -294,7 +294,7 @@ pub(crate) fn list(
     Ok(entities)
 }
 
-/// Where the functions of a list are, and their revisions.
+/// Paths and revisions of a list's functions.
 pub(crate) fn revisions(
     connection: &Connection,
     list: &List,
@@ -323,7 +323,7 @@ pub(crate) fn revisions(
     Ok(revisions)
 }
 
-/// How long a list is.
+/// The length of a list.
 pub(crate) fn count(connection: &Connection, list: &List) -> Result<usize, StoreError> {
     let (condition, values) = list.condition();
     let count: i64 = connection
@@ -333,20 +333,20 @@ pub(crate) fn count(connection: &Connection, list: &List) -> Result<usize, Store
     Ok(count as usize)
 }
 
-/// What a column has.
+/// The text in a column.
 fn text<'a>(connection: &Connection, row: &'a Row<'_>, column: usize) -> Result<&'a str, StoreError> {
     let value = row.get_ref(column).map_err(sql_fault(connection, READING))?;
     value.as_str().map_err(|error| unreadable(connection, "an entity", error))
 }
 
-/// The parameters in a column, where they are apart from their entity.
+/// The parameters in a column, if stored separately from their entity.
 fn apart(connection: &Connection, row: &Row<'_>, column: usize) -> Result<Option<Parameters>, StoreError> {
     let value = row.get_ref(column).map_err(sql_fault(connection, READING))?;
     let text = value.as_str_or_null().map_err(|error| unreadable(connection, "parameters", error))?;
     text.map(|text| from_json(connection, "parameters", text)).transpose()
 }
 
-/// The entity of that type and body.
+/// Parses an entity of that type.
 fn read(connection: &Connection, of: &str, body: &str) -> Result<Entity, StoreError> {
     Ok(match of {
         "function" => Entity::Function(from_json(connection, "a function", body)?),

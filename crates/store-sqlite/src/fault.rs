@@ -1,4 +1,4 @@
-//! What drivers and the kernel say, in the store's words.
+//! Converts errors of SQLite and the operating system into the store's errors.
 
 use std::{
     io,
@@ -31,7 +31,7 @@ pub(crate) fn sql_fault(
 pub(crate) fn database_fault(path: &Path, operation: &'static str, error: &rusqlite::Error) -> StoreError {
     let damaged = || StoreError::Damaged { path: path.to_owned(), detail: error.to_string() };
     match error.sqlite_error_code() {
-        // Growing the shared-memory file of the WAL on a full disk is reported as an I/O error of its own.
+        // SQLite reports a full disk as an I/O error when the WAL's shared-memory file has to grow.
         Some(ErrorCode::DiskFull) => StoreError::Full { what: operation.to_owned() },
         Some(ErrorCode::SystemIoFailure)
             if error.sqlite_error().is_some_and(|inner| inner.extended_code == ffi::SQLITE_IOERR_SHMSIZE) =>
@@ -43,7 +43,7 @@ pub(crate) fn database_fault(path: &Path, operation: &'static str, error: &rusql
     }
 }
 
-/// A value in the database that does not read back as what was written.
+/// A value in the database that cannot be parsed.
 pub(crate) fn unreadable(connection: &Connection, what: &str, error: impl std::fmt::Display) -> StoreError {
     StoreError::Damaged {
         path: connection.path().unwrap_or("flint.db").into(),
@@ -56,7 +56,7 @@ pub(crate) fn closed(operation: &'static str) -> StoreError {
     StoreError::Failed { operation, detail: "the store is closed".to_owned() }
 }
 
-/// Several callers may need the same error.
+/// Copies an error for several callers.
 pub(crate) fn same(error: &StoreError) -> StoreError {
     match error {
         StoreError::Conflict => StoreError::Conflict,
@@ -72,7 +72,7 @@ pub(crate) fn same(error: &StoreError) -> StoreError {
     }
 }
 
-/// Locks, also after a panic elsewhere: every guarded state here is valid between two statements.
+/// Locks a mutex even if poisoned: every guarded state here is valid between two statements.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -26,7 +26,7 @@ pub(crate) struct SqliteFeeds {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// Writes a feed if what is there is as expected.
+/// Writes a feed, if the present revision is the expected one.
 fn put(connection: &Connection, feed: &Feed, expected: Expected, most: usize) -> Result<u64, StoreError> {
     let fault = sql_fault(connection, WRITING);
     let (namespace, trigger) = (feed.namespace.as_str(), feed.trigger.as_str());
@@ -59,7 +59,7 @@ fn put(connection: &Connection, feed: &Feed, expected: Expected, most: usize) ->
     if written == 0 { Err(StoreError::Conflict) } else { Ok(revision) }
 }
 
-/// The feeds in every row's only column, up to so many bytes of them, but one at least.
+/// The feeds in the only column of every row, up to a total size, but at least one.
 fn some(
     connection: &Connection,
     sql: &str,

@@ -1,4 +1,4 @@
-//! Files that are there completely, or not at all.
+//! Atomic file writes: a file is there completely or not at all.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -9,22 +9,23 @@ use std::{
 
 use crate::SyncMode;
 
-/// Makes a directory that only this user may enter, with its parents; it may exist.
+/// Creates a directory accessible to this user only, with its parents; it may exist.
 pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes a file that only this user may read, for a directory that others may look into; it must not be there.
+/// Creates a file readable by this user only, for a directory that others can read; it must not exist.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Makes the entries of a directory durable.
+/// Syncs a directory, which makes its entries durable.
 pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Writes `path` by way of `temporary` (on the same file system): readers, and a restart after a crash, see all of it or nothing.
+/// Writes `path` through `temporary` (on the same file system): readers, and a restart after a crash, see all
+/// of it or nothing.
 pub(crate) fn write_whole(
     temporary: &Path,
     path: &Path,
@@ -47,7 +48,7 @@ pub(crate) fn write_whole(
     result
 }
 
-/// Whether a directory is missing or has nothing in it but what `mkfs` leaves in a mount point.
+/// Whether a directory is missing or contains only what `mkfs` leaves in a mount point.
 pub(crate) fn is_empty_dir(path: &Path) -> io::Result<bool> {
     match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),

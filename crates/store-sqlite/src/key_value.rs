@@ -1,4 +1,4 @@
-//! Data of functions in SQLite, with what each namespace keeps counted beside it.
+//! The key-value data of functions in SQLite, with each namespace's usage counted in a row of its own.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ pub(crate) struct SqliteKeyValue {
     pub(crate) readers: Arc<Readers>,
 }
 
-/// What became of a write within its transaction: refusals are no faults of the store, but undo the write all the same.
+/// The result of a write within its transaction: a refusal is not a fault of the store, but rolls the write
+/// back all the same.
 type Written<T> = Result<T, KeyValueError>;
 
 fn value(connection: &Connection, at: &BucketPath, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
@@ -45,7 +46,7 @@ fn usage(connection: &Connection, namespace: &NamespaceName) -> Result<KeyValueU
     }))
 }
 
-/// Looks at what the changes come to before it makes any of them.
+/// Checks the total effect of the changes before making any of them.
 fn write(connection: &Connection, at: &BucketPath, changes: &[Change], quota: KeyValueQuota) -> Written<()> {
     let fault = sql_fault(connection, WRITING);
     namespaces::check(connection, &at.namespace, WRITING)?;
@@ -56,7 +57,7 @@ fn write(connection: &Connection, at: &BucketPath, changes: &[Change], quota: Ke
             "SELECT length(value) FROM key_values WHERE namespace = ?1 AND bucket = ?2 AND key = ?3",
         )
         .map_err(&fault)?;
-    // A key may be changed several times: what counts is what the change before it left.
+    // A key may be changed several times: each change starts from the result of the one before.
     let mut lengths = std::collections::HashMap::new();
     for Change { key, value } in changes {
         let old = match lengths.get(key.as_str()) {
@@ -124,7 +125,7 @@ fn increment(
     Ok(sum)
 }
 
-/// A refusal is answered as a value of the transaction, which has then changed nothing.
+/// Turns a refusal into a value of a transaction that has changed nothing.
 fn refusals_apart<T>(written: Written<T>) -> Result<Written<T>, StoreError> {
     match written {
         Err(KeyValueError::Store(fault)) => Err(fault),

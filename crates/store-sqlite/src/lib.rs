@@ -43,6 +43,6 @@ pub use config::{LogTuning, Retention, StoreConfig, SyncMode};
 pub use restore::{restorable, restore};
 pub use store::SqliteStore;
 
-/// Reads a segment's bytes as recovery does; for fuzz targets.
+/// Parses a segment's bytes as recovery does; for fuzz targets.
 #[cfg(feature = "fuzzing")]
 pub use log::fuzz_segment;

@@ -1,4 +1,4 @@
-//! One server a data directory.
+//! The lock on a data directory: one server at a time.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -13,11 +13,13 @@ use flint_store::StoreError;
 
 use crate::fault::file_fault;
 
-/// How often the lock is tried, and what lies between: a command that looks whether there is a server holds it for a moment.
+/// Number of attempts at the lock, and the delay between them: a command that checks for a running server
+/// holds it for a moment.
 const TRIES: usize = 25;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The right to use a data directory; the kernel takes it back when the process ends, however it ends.
+/// The exclusive right to use a data directory; the kernel releases it when the process ends, however it
+/// ends.
 #[derive(Debug)]
 pub(crate) struct DataDirLock {
     _file: File,
@@ -26,7 +28,7 @@ pub(crate) struct DataDirLock {
 impl DataDirLock {
     pub(crate) const FILE: &str = "flint.lock";
 
-    /// Takes the directory, or says who has it.
+    /// Locks the directory, or says who holds it.
     pub(crate) fn take(data_dir: &Path) -> Result<Self, StoreError> {
         const OPERATION: &str = "locking the data directory";
         let path = data_dir.join(Self::FILE);
@@ -36,7 +38,7 @@ impl DataDirLock {
             .write(true)
             .create(true)
             .truncate(false)
-            // Whoever may read it may lock it.
+            // Anybody who can read the file could lock it.
             .mode(0o600)
             .open(&path)
             .map_err(fault())?;
@@ -62,7 +64,8 @@ impl DataDirLock {
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
-        // The pid only serves a message: a disk too full for it must not keep the server from starting.
+        // The process id only serves the message: a disk too full for it must not keep the server from
+        // starting.
         if let Err(error) = written {
             tracing::warn!(%error, path = %path.display(), "the lock file does not name this process");
         }

@@ -1,4 +1,5 @@
-//! Whether a namespace exists, checked within the transaction that writes for it: a late write would otherwise go to a later namespace of its name.
+//! Checks that a namespace exists within the transaction that writes for it: a late write would otherwise go
+//! to a later namespace of the same name.
 
 use flint_model::NamespaceName;
 use flint_store::StoreError;

@@ -1,4 +1,4 @@
-//! Reads beside the writer.
+//! A pool of read-only connections, used concurrently with the writer.
 
 use std::{
     path::PathBuf,
@@ -14,11 +14,11 @@ use crate::{
     fault::{closed, locked, off_thread},
 };
 
-/// Reads at once. More would wait for the same cores and page cache.
+/// Concurrent reads. More would contend for the same cores and page cache.
 const CONNECTIONS: usize = 5;
-/// Lists among them: calls wait for reads of single entities, which find a connection whoever lists how much.
+/// Of these, for lists, so that reads of single entities, which calls wait for, always find a connection.
 const LISTS: usize = 3;
-/// Reads of everything among them, which deploys wait for.
+/// Of these, for the server's own reads of everything, which deploys wait for.
 const UPKEEP: usize = 1;
 
 /// A few read-only connections, opened when needed and kept.
@@ -61,7 +61,7 @@ impl Readers {
         .await
     }
 
-    /// The same for what may take long.
+    /// The same for lists, which may take long.
     pub(crate) async fn list<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -70,7 +70,7 @@ impl Readers {
         self.among(&self.lists, operation, work).await
     }
 
-    /// The same for what the server itself wants to know of everything: no list that somebody asks for is in its way.
+    /// The same for the server's own reads of everything, so that no client's list is in their way.
     pub(crate) async fn keep_up<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -91,7 +91,7 @@ impl Readers {
     {
         let permit = Arc::clone(few).acquire_owned().await.map_err(|_| closed(operation))?;
         self.run(operation, move |connection| {
-            // Held until it has been read, also when nobody waits for it any more.
+            // Held until the read is done, even if nobody waits for it any more.
             let _permit = permit;
             work(connection)
         })

@@ -1,4 +1,4 @@
-//! A data directory from a backup.
+//! Restores a data directory from a backup.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -20,8 +20,8 @@ use crate::{
 
 const OPERATION: &str = "restoring";
 
-/// Whether `to` can take a restore: it is missing, has nothing in it but files of the names in `beside`, or what a restore
-/// left that did not come to its end.
+/// Whether `to` can take a restore: it is missing, contains only files named in `beside`, or what an
+/// interrupted restore left.
 pub fn restorable(to: &Path, beside: &[&str]) -> io::Result<bool> {
     let names = match fs::read_dir(to) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -31,9 +31,9 @@ pub fn restorable(to: &Path, beside: &[&str]) -> io::Result<bool> {
     Ok(names.iter().any(|name| name == layout::RESTORING) || !names.iter().any(foreign))
 }
 
-/// Makes the data directory `to` from the backup in `from`, where [`restorable`] says that it can be. Files of the names in `beside`
-/// stay. Every file is checked against the manifest, and the result is opened once; when that fails, what was copied goes
-/// again. Blocking.
+/// Creates the data directory `to` from the backup in `from`, if it is [`restorable`]. Files named in
+/// `beside` stay. Every file is checked against the manifest, and the result is opened once; on failure, what
+/// was copied is removed again. Blocking.
 pub fn restore(
     from: &Path,
     to: &Path,
@@ -52,7 +52,7 @@ pub fn restore(
     check()?;
     let made = !to.exists();
     files::make_dir(to).map_err(fault)?;
-    // Neither a server nor an interrupted restore may pass for a complete one.
+    // Neither a running server nor an interrupted restore may be mistaken for a complete one.
     let lock = DataDirLock::take(to)?;
     check()?; // a server may have come and gone since
     let mark = to.join(layout::RESTORING);
@@ -62,7 +62,7 @@ pub fn restore(
         .and_then(|()| clear(to, beside))
         .map_err(fault)
         .and_then(|()| copy(&manifest, from, to, &mut report));
-    // The first error is the one to tell; what cannot be removed has the mark beside it.
+    // The first error is returned; what cannot be removed still has the mark beside it.
     let undo = |error: StoreError| {
         let _ = clear(to, beside)
             .and_then(|()| remove(&mark))
@@ -78,7 +78,7 @@ pub fn restore(
     Ok(manifest.summary())
 }
 
-/// Copies every file that the manifest names.
+/// Copies every file in the manifest.
 fn copy(
     manifest: &Manifest,
     from: &Path,
@@ -101,7 +101,7 @@ fn copy(
     sync_dirs(to, manifest.files.iter().map(|entry| entry.path.as_path())).map_err(file_fault(OPERATION, to))
 }
 
-/// Removes what a restore has made but its mark and the lock.
+/// Removes what a restore has created except its mark and the lock.
 fn clear(to: &Path, beside: &[&str]) -> io::Result<()> {
     for entry in fs::read_dir(to)? {
         let entry = entry?;
@@ -117,7 +117,8 @@ fn clear(to: &Path, beside: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// What is no data of a store: files that the caller named, and what `mkfs` leaves in a mount point.
+/// Whether an entry is not part of a store: a file named by the caller, or what `mkfs` leaves in a mount
+/// point.
 fn stays(name: &OsStr, beside: &[&str]) -> bool {
     name == "lost+found" || beside.iter().any(|beside| name == *beside)
 }

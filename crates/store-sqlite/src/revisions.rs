@@ -1,11 +1,12 @@
-//! Revisions: every write takes the next number of one sequence, so that none is ever used twice; a conditional write names the one it expects.
+//! Revisions: every write takes the next number of one sequence, so none is used twice; a conditional write
+//! names the revision it expects.
 
 use flint_store::{Expected, StoreError};
 use rusqlite::Connection;
 
 use crate::fault::sql_fault;
 
-/// Refuses a write whose condition does not hold; `found` is the revision of what is there.
+/// Refuses a write whose condition does not hold; `found` is the present revision.
 pub(crate) fn check(expected: Expected, found: Option<u64>) -> Result<(), StoreError> {
     let holds = match expected {
         Expected::Absent => found.is_none(),
@@ -14,7 +15,7 @@ pub(crate) fn check(expected: Expected, found: Option<u64>) -> Result<(), StoreE
     if holds { Ok(()) } else { Err(StoreError::Conflict) }
 }
 
-/// The revision of what is being written, taken within its transaction.
+/// The next revision, taken within the writing transaction.
 pub(crate) fn next(connection: &Connection, operation: &'static str) -> Result<u64, StoreError> {
     let revision: i64 = connection
         .prepare_cached("UPDATE revisions SET last = last + 1 RETURNING last")

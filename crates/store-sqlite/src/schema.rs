@@ -1,4 +1,4 @@
-//! The tables, and how older ones become them.
+//! The database schema and its migrations.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use crate::fault::sql_fault;
 
-/// Each step once, in order; `user_version` counts those done. A released step is never edited.
+/// Each runs once, in order; `user_version` counts those done. A released migration is never edited.
 const MIGRATIONS: &[&str] = &[
     // 1: catalog and queue.
     "
@@ -186,23 +186,23 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (namespace, name)
     ) WITHOUT ROWID;
     ",
-    // 10: parameters apart, and behind the body, so that lists do not read them. NULL: none.
+    // 10: parameters in a column of their own, after the body, so that lists do not read them. NULL: none.
     "
     ALTER TABLE entities ADD COLUMN parameters TEXT;
     UPDATE entities SET parameters = json_extract(body, '$.parameters'), body = json_remove(body, '$.parameters')
         WHERE CASE WHEN json_valid(body) THEN json_array_length(body, '$.parameters') > 0 END;
     ",
-    // 11: what tells this database from every other. Its backups have it, too.
+    // 11: an identity for the database. Its backups share it.
     "
     CREATE TABLE identity (id TEXT NOT NULL);
     INSERT INTO identity VALUES (lower(hex(randomblob(16))));
     ",
 ];
 
-/// The newest format this build writes and reads.
+/// The newest schema version, which this build writes and reads.
 pub(crate) const KNOWN: u32 = MIGRATIONS.len() as u32;
 
-/// Brings the tables up to date, each step in a transaction of its own.
+/// Migrates the tables, each step in a transaction of its own.
 pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let found: u32 = connection
         .query_row("PRAGMA user_version", [], |row| row.get(0))

@@ -1,4 +1,4 @@
-//! The store as a whole.
+//! The store as a whole: opens, backs up and closes a data directory.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -34,7 +34,7 @@ pub(crate) mod layout {
     pub(crate) const DATABASE: &str = "flint.db";
     pub(crate) const ACTIVATIONS: &str = "activations";
     pub(crate) const BLOBS: &str = "blobs";
-    /// There while a restore is not complete.
+    /// Present while a restore is incomplete.
     pub(crate) const RESTORING: &str = "flint.restoring";
 }
 
@@ -57,10 +57,11 @@ pub struct SqliteStore {
     lock: std::sync::Mutex<Option<DataDirLock>>,
 }
 
-/// Refuses a database that is gone or empty while there is code: in a new one no function would name that, and it would be removed.
+/// Refuses a missing or empty database beside existing code: no function in a new database would refer to the
+/// code, which would be removed as garbage.
 fn refuse_lost(database: &Path, blobs: &FileBlobs) -> Result<(), StoreError> {
     let there = |path: &Path| fs::metadata(path).is_ok_and(|data| data.len() > 0);
-    // A write-ahead log alone is of no use: SQLite begins anew beside it.
+    // A write-ahead log without its database is of no use: SQLite starts a new database.
     if there(database) {
         return Ok(());
     }
@@ -72,13 +73,13 @@ fn refuse_lost(database: &Path, blobs: &FileBlobs) -> Result<(), StoreError> {
 }
 
 impl SqliteStore {
-    /// Whether there is data in a directory.
+    /// Whether a directory contains data.
     pub fn exists(data_dir: &Path) -> bool {
         data_dir.join(layout::DATABASE).exists()
     }
 
-    /// Opens the data directory, and creates it when it is missing. Blocking: recovery after a crash reads up to one segment (256 MB) of
-    /// the activation log.
+    /// Opens the data directory, and creates it if missing. Blocking: recovery after a crash reads up to one
+    /// segment (256 MB) of the activation log.
     pub fn open(config: StoreConfig) -> Result<Self, StoreError> {
         let dir = &config.data_dir;
         files::make_dir(dir).map_err(file_fault("opening the data directory", dir))?;
@@ -92,7 +93,7 @@ impl SqliteStore {
         Self::open_locked(config, lock)
     }
 
-    /// The same for who has locked the directory, whatever is marked in it.
+    /// The same for a caller that has locked the directory, whatever marks it contains.
     pub(crate) fn open_locked(config: StoreConfig, lock: DataDirLock) -> Result<Self, StoreError> {
         let dir = config.data_dir.clone();
         let database = dir.join(layout::DATABASE);
@@ -150,7 +151,7 @@ impl SqliteStore {
         })
     }
 
-    /// What leases, delays and feeds go by.
+    /// The clock for leases, delays and feeds.
     pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.config.clock)
     }
@@ -190,7 +191,7 @@ impl SqliteStore {
         Arc::clone(&self.compositions) as Arc<dyn Compositions>
     }
 
-    /// Data of functions.
+    /// Key-value data of functions.
     pub fn values(&self) -> Arc<dyn KeyValue> {
         Arc::clone(&self.values) as Arc<dyn KeyValue>
     }
@@ -200,18 +201,18 @@ impl SqliteStore {
         Arc::clone(&self.apis) as Arc<dyn Apis>
     }
 
-    /// What fires triggers.
+    /// Feeds, which fire triggers.
     pub fn feeds(&self) -> Arc<dyn Feeds> {
         Arc::clone(&self.feeds) as Arc<dyn Feeds>
     }
 
-    /// Code.
+    /// Function code.
     pub fn blobs(&self) -> Arc<dyn Blobs> {
         Arc::new(self.blobs.clone())
     }
 
-    /// Copies everything, as it is at one moment, into the directory `to`, which must be empty or missing. The store stays
-    /// in use meanwhile. `report` is called from another thread.
+    /// Copies everything, as of one moment, into the directory `to`, which must be empty or missing. The
+    /// store stays in use meanwhile. `report` is called from another thread.
     pub async fn backup(
         &self,
         to: &Path,
@@ -223,7 +224,7 @@ impl SqliteStore {
         off_thread("backing up", move || backup::run(&data_dir, &log, &blobs, &to, &mut report)).await
     }
 
-    /// Writes everything out and gives the data directory back. What is asked of the parts afterwards is refused.
+    /// Writes everything out and releases the data directory. Later requests to its parts are refused.
     pub async fn close(self) -> Result<(), StoreError> {
         let flushed = self.log.flush().await;
         self.readers.close().await;
@@ -235,7 +236,7 @@ impl SqliteStore {
         flushed
     }
 
-    /// Ends the threads; then the data directory is free. Blocking.
+    /// Ends the threads, which releases the data directory. Blocking.
     pub(crate) fn stop(&self) {
         self.log.stop();
         self.writer.stop();

@@ -1,4 +1,5 @@
-//! Earlier versions of functions in SQLite: rows beside the function's own, and aliases, which go with it by their foreign keys.
+//! Earlier versions of functions in SQLite, as rows of their own, and aliases; both are deleted with the
+//! function through foreign keys.
 
 use std::sync::Arc;
 
@@ -15,15 +16,15 @@ use crate::{
     writer::Writer,
 };
 
-/// Of one function.
+/// Selects those of one function.
 const AT: &str = "namespace = ?1 AND package = ?2 AND name = ?3";
 
-/// What aliases name: `namespace, package, name, alias, version, weight`, in the order in which it was said.
+/// The targets of aliases: `namespace, package, name, alias, version, weight`, in their given order.
 const NAMED: &str = "SELECT namespace, package, name, alias, target.key AS place,
         target.value ->> 'version' AS version, target.value ->> 'weight' AS weight
     FROM aliases, json_each(aliases.body, '$.targets') AS target";
 
-/// A body as lists have it: each of the three may take a megabyte, of every version.
+/// A body as shown in lists, without parts that may take a megabyte each in every version.
 const LISTED: &str = "json_remove(body, '$.parameters', '$.annotations', '$.snapshot.warmup')";
 
 /// The tables of versions and aliases.
@@ -36,7 +37,7 @@ fn at(path: &FunctionPath) -> At {
     At::new(&path.namespace, path.package.as_ref(), &path.name)
 }
 
-/// Runs one statement; gives how many rows it changed.
+/// Executes one statement; returns the number of changed rows.
 fn execute(connection: &Connection, sql: &str, params: impl Params) -> Result<usize, StoreError> {
     connection
         .prepare_cached(sql)
@@ -44,7 +45,7 @@ fn execute(connection: &Connection, sql: &str, params: impl Params) -> Result<us
         .map_err(sql_fault(connection, entities::WRITING))
 }
 
-/// Writes a function and keeps the one that was there.
+/// Writes a function and keeps the previous version.
 fn replace(connection: &Connection, function: &Function, how: Replacing) -> Result<u64, StoreError> {
     let at = at(&function.path);
     let there = match entities::get(connection, &at)? {
@@ -89,7 +90,7 @@ fn replace(connection: &Connection, function: &Function, how: Replacing) -> Resu
     Ok(revision)
 }
 
-/// The live alias, where there is one, names a new version alone.
+/// Makes the alias `live`, if it exists, refer to a new version only.
 fn follow(connection: &Connection, function: &Function) -> Result<(), StoreError> {
     let at = at(&function.path);
     let (path, name, updated) = (function.path.clone(), AliasName::live(), function.updated);
@@ -123,7 +124,7 @@ fn kept(connection: &Connection, at: &At) -> Result<Vec<Kept>, StoreError> {
     Ok(kept)
 }
 
-/// A version of a function, as it is or as it was.
+/// The current or an earlier version of a function.
 fn version(connection: &Connection, at: &At, version: Version) -> Result<Option<Function>, StoreError> {
     let sql = format!(
         "SELECT body, parameters FROM entities WHERE {AT} AND type = 'function' AND body ->> 'version' = ?4
@@ -133,7 +134,7 @@ fn version(connection: &Connection, at: &At, version: Version) -> Result<Option<
     Ok(functions(connection, &sql, params![namespace, package, name, version.to_string()])?.pop())
 }
 
-/// The functions of rows of `body, parameters`.
+/// The functions in rows of `body, parameters`.
 fn functions(connection: &Connection, sql: &str, params: impl Params) -> Result<Vec<Function>, StoreError> {
     let fault = sql_fault(connection, READING);
     let mut statement = connection.prepare_cached(sql).map_err(&fault)?;
@@ -145,14 +146,14 @@ fn functions(connection: &Connection, sql: &str, params: impl Params) -> Result<
     Ok(functions)
 }
 
-/// What an alias names.
+/// The targets of an alias.
 fn targets(
     connection: &Connection,
     at: &At,
     alias: &AliasName,
 ) -> Result<Option<Vec<(u32, Function)>>, StoreError> {
     let fault = sql_fault(connection, READING);
-    // One statement sees one moment.
+    // A single statement, which reads one snapshot.
     let sql = format!(
         "SELECT weight, ifnull(kept.body, head.body), iif(kept.body IS NULL, head.parameters, NULL)
          FROM ({NAMED}) AS named
@@ -175,7 +176,7 @@ fn targets(
     Ok((!targets.is_empty()).then_some(targets))
 }
 
-/// Writes an alias of versions that are there.
+/// Writes an alias of existing versions.
 fn put_alias(connection: &Connection, alias: &Alias, most: usize) -> Result<(), StoreError> {
     let at = at(&alias.path);
     for target in &alias.targets {

@@ -1,7 +1,7 @@
-//! The one writer of the database: a thread that commits what has gathered while the commit before was under way.
+//! The single writer of the database: a thread with group commit.
 //!
-//! Nobody waits for company: a lone write is committed at once, and under load the fsync of one commit is the
-//! gathering time of the next.
+//! No write is delayed for the sake of grouping: a lone write is committed at once, and under load the writes
+//! that arrive during the fsync of one commit form the next.
 
 use std::{sync::Mutex, thread::JoinHandle};
 
@@ -11,20 +11,20 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::fault::{closed, database_fault, locked, same};
 
-/// Most writes in one commit: bounds the time one of them can wait for the others.
+/// Maximum number of writes per commit, which bounds how long one waits for the others.
 const BATCH: usize = 256;
-/// Most writes waiting for the thread; further callers wait for their turn to wait.
+/// Capacity of the writer's queue; further callers wait for a place in it.
 const WAITING: usize = 1024;
 
 /// One write, from its caller to its answer.
 trait Job: Send {
-    /// Does it within the open transaction. It may run again when that transaction is lost.
+    /// Executes it within the open transaction; repeated if that transaction is lost.
     fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
 
-    /// Answers once the transaction is committed, or lost.
+    /// Answers once the transaction is committed or lost.
     fn finish(&mut self, outcome: Result<(), &StoreError>);
 
-    /// It was answered when it ran, so it must be repeated when its transaction is lost.
+    /// Whether it has been answered already, so that it must be repeated if its transaction is lost.
     fn is_owed(&self) -> bool;
 }
 
@@ -40,7 +40,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread. `resync` is called whenever a transaction was lost after some of its writes had run.
+    /// Starts the thread. `resync` is called whenever a transaction was lost after some of its writes had
+    /// run.
     pub(crate) fn start(
         connection: Connection,
         resync: impl Fn(&Connection) + Send + 'static,
@@ -56,8 +57,8 @@ impl Writer {
         Ok(Self { messages, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Runs `work` in a transaction; returns when that is committed and fsynced. An error of `work` undoes `work` alone.
-    /// Dropping the future does not cancel the write.
+    /// Runs `work` in a transaction; returns once that is committed and fsynced. An error of `work` rolls
+    /// back `work` only. Dropping the future does not cancel the write.
     pub(crate) async fn run<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -66,7 +67,8 @@ impl Writer {
         self.send(operation, work, false).await
     }
 
-    /// Runs `work` in a transaction; returns before that is committed. Later writes see it; a crash may undo it.
+    /// Runs `work` in a transaction; returns before the commit. Later writes see its effect; a crash may undo
+    /// it.
     pub(crate) async fn run_early<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -86,16 +88,16 @@ impl Writer {
         answer.await.unwrap_or_else(|_| Err(closed(operation)))
     }
 
-    /// Whether its thread has ended, by [`Self::stop`] or by itself.
+    /// Whether the thread has ended, by [`Self::stop`] or by itself.
     pub(crate) fn is_gone(&self) -> bool {
         self.messages.is_closed()
     }
 
-    /// Commits what was sent before, then ends the thread.
+    /// Commits the writes sent so far, then ends the thread.
     pub(crate) fn stop(&self) {
         let Some(thread) = locked(&self.thread).take() else { return };
         let mut message = Message::Stop;
-        // The channel may be full for as long as one commit takes.
+        // The channel may stay full for the time of one commit.
         while let Err(mpsc::error::TrySendError::Full(unsent)) = self.messages.try_send(message) {
             message = unsent;
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -106,7 +108,7 @@ impl Writer {
     }
 }
 
-/// A job of some closure.
+/// A job for a closure.
 struct Pending<T, F> {
     work: F,
     early: bool,
@@ -155,7 +157,7 @@ impl<T: Send, F: FnMut(&Connection) -> Result<T, StoreError> + Send> Job for Pen
 struct Loop {
     connection: Connection,
     inbox: mpsc::Receiver<Message>,
-    /// Answered, but not committed: they go first in the next transaction.
+    /// Answered but uncommitted jobs: they run first in the next transaction.
     owed: Vec<Box<dyn Job>>,
     resync: Box<dyn Fn(&Connection) + Send>,
 }
@@ -186,11 +188,11 @@ impl Loop {
                 self.commit(&mut batch);
             }
         }
-        // Leaves one tidy file behind; a failure costs only the time of the next start.
+        // Leaves a single tidy file; a failure only costs time at the next start.
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
 
-    /// One transaction over the batch, which is empty afterwards.
+    /// Commits the batch in one transaction, and empties it.
     fn commit(&mut self, batch: &mut Vec<Box<dyn Job>>) {
         let mut jobs = std::mem::take(&mut self.owed);
         jobs.append(batch);
@@ -221,7 +223,7 @@ impl Loop {
         for job in jobs {
             self.statement("SAVEPOINT job")?;
             if let Err(error) = job.run(&self.connection) {
-                // SQLite itself rolls the whole transaction back on some errors, a full disk among them.
+                // SQLite itself rolls back the whole transaction on some errors, such as a full disk.
                 if self.connection.is_autocommit() {
                     return Err(error);
                 }

@@ -101,7 +101,7 @@ impl From<Attempt> for AttemptResource {
 impl From<DeadLetter> for DeadLetterResource {
     fn from(letter: DeadLetter) -> Self {
         let DeadLetter { call, arguments, reason, died, attempts } = letter;
-        // What was accepted is a JSON object, or nothing.
+        // Accepted arguments are a JSON object or empty.
         let own = String::from_utf8(call.arguments.to_vec()).ok().filter(|text| !text.trim().is_empty());
         Self {
             id: call.activation.to_string(),

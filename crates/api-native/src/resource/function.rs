@@ -155,12 +155,12 @@ impl From<&Code> for CodeResource {
 }
 
 impl FunctionResource {
-    /// The function, with how it was made ready.
+    /// The function with its preparation.
     pub fn with(function: &Function, prepared: Option<&Prepared>) -> Self {
         Self { prepared: prepared.map(PreparedResource::from), ..Self::from(function) }
     }
 
-    /// The function as lists show it.
+    /// The function as shown in lists.
     pub fn listed(function: &Function) -> Self {
         Self { parameters: None, ..Self::from(function) }
     }
@@ -179,7 +179,7 @@ impl From<&Function> for FunctionResource {
             contract: function.contract,
             strategy: function.strategy.into(),
             asked: function.asked.into(),
-            // Where nothing is said and nothing is forked, there is nothing to say.
+            // Omitted if no options were given and it does not start by fork.
             snapshot: (function.strategy.start == Start::Fork || !function.snapshot.is_default())
                 .then(|| (&function.snapshot).into()),
             wasm: (function.strategy.isolation == Isolation::Wasm || !function.wasm.is_default())

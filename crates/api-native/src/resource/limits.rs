@@ -1,4 +1,4 @@
-//! What a function may use, in units that people write.
+//! A function's limits, in units that people write.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -90,7 +90,7 @@ impl LimitsPatch {
         *self == Self::default()
     }
 
-    /// `base` with what is set here.
+    /// `base` overridden by what is set here.
     pub fn apply(&self, base: FunctionLimits) -> FunctionLimits {
         let mib = |asked: Option<u64>, or: ByteSize| asked.map_or(or, mebibytes);
         FunctionLimits {
@@ -106,7 +106,7 @@ impl LimitsPatch {
     }
 }
 
-/// Mebibytes from outside may be any number.
+/// From outside, the number may be anything.
 fn mebibytes(mib: u64) -> ByteSize {
     ByteSize::bytes(mib.saturating_mul(1 << 20))
 }

@@ -1,4 +1,5 @@
-//! What the API speaks: every request and answer as a type, shared with clients written in Rust (the `flint` command line).
+//! The API's wire types: every request and response, shared with clients written in Rust (the `flint` command
+//! line).
 
 mod activation;
 mod call;

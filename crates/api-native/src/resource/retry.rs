@@ -1,4 +1,4 @@
-//! Retries, in units that people write.
+//! Retry policies, in units that people write.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct RetryResource {
 }
 
 impl RetryResource {
-    /// What annotations say.
+    /// The policy in annotations.
     pub(crate) fn of(annotations: &Annotations) -> Option<Self> {
         let options = RetryOptions::of_annotation(annotations.get(RetryOptions::ANNOTATION)?).ok()??;
         let millis = |time: Option<Duration>| time.map(|time| time.as_millis() as u64);
@@ -47,7 +47,7 @@ impl RetryResource {
         })
     }
 
-    /// Says it in annotations. Whether it can be meant is checked with them.
+    /// Writes the policy to annotations, with which it is validated.
     pub(crate) fn note(&self, annotations: &mut Annotations) {
         let time = |millis: Option<u64>| millis.map(Duration::from_millis);
         let options = RetryOptions {

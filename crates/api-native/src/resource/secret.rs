@@ -1,4 +1,4 @@
-//! Secrets: their names. Nothing gives a value back.
+//! Secrets without their values, which no API returns.
 
 use flint_controller::Rotated;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! How a function is warmed up and frozen, and what came of it.
+//! Options of warm-up and snapshot, and their results.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use flint_executor::Prepared;
@@ -44,7 +44,7 @@ pub struct WarmupEventResource {
     pub content_type: Option<String>,
 }
 
-/// `null` is an argument too, other than none at all.
+/// `null` is an argument, and differs from an absent one.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -62,12 +62,12 @@ impl WarmupEventResource {
 }
 
 impl SnapshotRequest {
-    /// Whether it says nothing.
+    /// Whether no option is given.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// As the rest of Flint has it, or which event is wrong and how.
+    /// Converts to the model's type, or says which event is wrong and how.
     pub(crate) fn options(self) -> Result<SnapshotOptions, String> {
         let event = |(index, event): (usize, WarmupEventResource)| match event {
             WarmupEventResource { params: Some(value), body: None, content_type: None } => {

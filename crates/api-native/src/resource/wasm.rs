@@ -1,4 +1,4 @@
-//! What a function is granted as WebAssembly.
+//! Grants to WebAssembly functions.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct WasmResource {
 }
 
 impl WasmResource {
-    /// Nothing was said.
+    /// Whether nothing is given.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

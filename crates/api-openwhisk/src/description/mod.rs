@@ -1,4 +1,5 @@
-//! The description of the API, for programs as Swagger 2.0, as OpenWhisk has it, and for people as one page that needs nothing else.
+//! The description of the API: Swagger 2.0 for programs, as in OpenWhisk, and a self-contained page for
+//! people.
 
 mod operations;
 mod page;
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use operations::{OPERATIONS, Operation, PATH, QUERY, Shape};
 
-/// Shapes of bodies, by name.
+/// JSON schemas of bodies, by name.
 const DEFINITIONS: &str = include_str!("definitions.json");
 
 /// The description as Swagger 2.0.
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
     use crate::parse::{Method, Route, route};
 
-    /// All that `value` refers to.
+    /// All references in `value`.
     fn references(value: &Value) -> Vec<&str> {
         match value {
             Value::Object(fields) => fields

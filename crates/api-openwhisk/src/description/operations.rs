@@ -1,6 +1,6 @@
-//! What can be asked for: the table that the description is made of.
+//! The table of operations from which the description is generated.
 
-/// One method of one path below `/api/v1`.
+/// A method of a path below `/api/v1`.
 pub(super) struct Operation {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
@@ -9,22 +9,22 @@ pub(super) struct Operation {
     pub(super) summary: &'static str,
     /// Names of [`QUERY`].
     pub(super) query: &'static [&'static str],
-    /// What its body is: a name in `definitions.json`.
+    /// The schema of its body: a name in `definitions.json`.
     pub(super) body: Option<&'static str>,
-    /// What it answers when it is done, beside the errors that everything has.
+    /// Its successful responses, and errors besides the common ones.
     pub(super) answers: &'static [(u16, &'static str, Option<Shape>)],
 }
 
-/// A body of an answer.
+/// The schema of a response.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
-    /// A definition.
+    /// A definition by name.
     One(&'static str),
-    /// A list of one.
+    /// A list of these.
     Many(&'static str),
 }
 
-/// The parts of a path that are named.
+/// Path parameters.
 pub(super) const PATH: &[(&str, &str)] = &[
     ("namespace", "The namespace; `_` is the one of the key"),
     ("package", "A package, or a binding of one"),
@@ -34,7 +34,7 @@ pub(super) const PATH: &[(&str, &str)] = &[
     ("id", "The activation's id: 32 hexadecimal digits"),
 ];
 
-/// What can be asked for behind the `?`: name, type, meaning.
+/// Query parameters: name, type, meaning.
 pub(super) const QUERY: &[(&str, &str, &str)] = &[
     ("limit", "integer", "How many: 0 to 200, 30 unless said; 0 means 200"),
     ("skip", "integer", "How many of the newest are left out"),
@@ -72,7 +72,7 @@ const PACKAGE: &[(u16, &str, Option<Shape>)] = &[(200, "The package", Some(Shape
 const TRIGGER: &[(u16, &str, Option<Shape>)] = &[(200, "The trigger", Some(Shape::One("Trigger")))];
 const RULE: &[(u16, &str, Option<Shape>)] = &[(200, "The rule", Some(Shape::One("Rule")))];
 
-/// A path of one collection, with what most of its operations share.
+/// Operations of one collection, with what most of them share.
 macro_rules! operations {
     ($($tag:literal { $($method:ident $path:literal $id:ident $summary:literal [$query:expr] [$body:expr] [$answers:expr];)* })*) => {
         pub(super) const OPERATIONS: &[Operation] = &[$($(Operation {

@@ -1,4 +1,4 @@
-//! The description as HTML: no script, nothing that is loaded.
+//! The description as HTML, without scripts or external resources.
 
 use std::fmt::Write;
 
@@ -69,7 +69,7 @@ fn show(page: &mut String, method: &str, path: &str, operation: &Value) {
     page.push_str("</table></div></details>");
 }
 
-/// A link to the shape that a schema is, or is a list of.
+/// A link to the schema that `schema` refers to, itself or by its items.
 fn named(schema: &Value) -> String {
     let (reference, suffix) = match schema.get("items") {
         Some(items) => (text(&items["$ref"]), "[]"),

@@ -1,11 +1,11 @@
-//! APIs as clients see them: Swagger 2.0 documents.
+//! APIs as Swagger 2.0 documents, as clients see them.
 
 use flint_model::{Api, Operation};
 use serde_json::{Map, Value, json};
 
 use super::{encoded, url_of};
 
-/// An API as the answer to `createApi`, and as the value of each in the answer to `getApi`.
+/// An API in the response to `createApi`, and the `value` of each in that to `getApi`.
 pub(super) fn shown(api: &Api, host: &str) -> Value {
     let namespace = api.namespace.as_str();
     json!({
@@ -17,7 +17,7 @@ pub(super) fn shown(api: &Api, host: &str) -> Value {
     })
 }
 
-/// One in the answer to `getApi`.
+/// An API in the response to `getApi`.
 pub(super) fn listed(api: &Api, host: &str) -> Value {
     let id = format!("API:{}:{}", api.namespace, api.base_path);
     json!({ "id": id, "key": id, "value": shown(api, host) })
@@ -44,7 +44,7 @@ fn described(operation: &Operation, host: &str) -> Map<String, Value> {
     let id = || format!("{}_{}", operation.method, operation.path).into();
     match document.get("operationId") {
         Some(Value::String(text)) if !text.is_empty() => {}
-        // Clients refuse an operation without one.
+        // Clients reject an operation without an id.
         _ => drop(document.insert("operationId".to_owned(), id())),
     }
     document

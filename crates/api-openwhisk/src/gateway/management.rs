@@ -1,6 +1,7 @@
-//! `wsk api create | get | list | delete`: clients call them as web actions of `whisk.system`.
+//! Handlers of `wsk api create | get | list | delete`, which clients call as web actions of `whisk.system`.
 //!
-//! Each reads all APIs of the namespace, which are as large as the largest list, and so has room for that.
+//! Each reads all APIs of the namespace, which may be as large as the largest list, and so holds a memory
+//! permit for that.
 
 use axum::body::Body;
 use flint_controller::{DeleteApi, ErrorKind, LARGEST_LIST};
@@ -16,7 +17,7 @@ use crate::{
     request::{Request, json_body},
 };
 
-/// What is done with APIs.
+/// A management operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Create,
@@ -24,7 +25,7 @@ pub(crate) enum Verb {
     Delete,
 }
 
-/// What a path asks for, if it is one of these.
+/// The operation that a path stands for, if any.
 pub(crate) fn verb(path: &str) -> Option<Verb> {
     let action = path.strip_prefix("/api/v1/web/whisk.system/apimgmt/")?;
     match action.trim_end_matches('/').split_once('.').map_or(action, |(name, _)| name) {
@@ -35,7 +36,7 @@ pub(crate) fn verb(path: &str) -> Option<Verb> {
     }
 }
 
-/// Does it.
+/// Executes the operation.
 pub(crate) async fn manage(
     request: &Request<'_>,
     verb: Verb,
@@ -115,7 +116,7 @@ async fn delete(request: &Request<'_>) -> Result<Reply, Refusal> {
     Ok(Reply::raw_json(StatusCode::OK, "{}"))
 }
 
-/// The base URL by which the client knows this server.
+/// This server's base URL as the client knows it.
 fn host(request: &Request<'_>) -> String {
     known_as(request.headers).unwrap_or_else(|| request.controller.config().api_host.clone())
 }

@@ -1,4 +1,4 @@
-//! The API gateway: how clients manage APIs (`wsk api`, the SDK's `routes`), and how APIs are served.
+//! The API gateway: managing APIs (`wsk api`, the SDK's `routes`) and serving them.
 
 mod document;
 mod management;
@@ -9,16 +9,16 @@ pub(crate) use management::{manage, verb};
 pub use request::{CreateApi, create_api};
 pub(crate) use serve::serve;
 
-/// Where APIs are served: `/api/v1/gateway/NAMESPACE/BASE_PATH/PATH`.
+/// The path prefix of APIs: `/api/v1/gateway/NAMESPACE/BASE_PATH/PATH`.
 const ROOT: &str = "/api/v1/gateway/";
 
-/// Where a namespace's APIs are served. `host` is the server's base URL.
+/// The URL of a namespace's APIs. `host` is the server's base URL.
 fn url_of(host: &str, namespace: &str, base_path: &str) -> String {
     let base_path = if base_path == "/" { "" } else { base_path };
     format!("{host}{ROOT}{}{}", encoded(namespace), encoded(base_path))
 }
 
-/// Text as it stands in a path: `/` stays.
+/// Percent-encodes text for a path, except `/`.
 fn encoded(text: &str) -> String {
     use std::fmt::Write;
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
@@ -26,7 +26,7 @@ fn encoded(text: &str) -> String {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' | b'@' | b'&' => {
                 out.push(char::from(byte));
             }
-            // Writing to a String does not fail.
+            // Writing to a String cannot fail.
             _ => drop(write!(out, "%{byte:02X}")),
         }
         out

@@ -1,4 +1,4 @@
-//! The body of a request that creates an API.
+//! Parses the body of a request that creates an API.
 
 use flint_controller::PutApi;
 use flint_model::{EntityName, FunctionPath, NameError, NamespaceName, Operation};
@@ -7,19 +7,19 @@ use serde_json::{Map, Value};
 
 use crate::parse::{object, percent_decode};
 
-/// What a request creates.
+/// The requested creation.
 #[derive(Clone, Debug)]
 pub enum CreateApi {
     /// One operation of an API.
     Operation {
-        /// Which API.
+        /// The base path of the API.
         base_path: String,
-        /// What a new one is called.
+        /// The title, if the API is new.
         title: Option<String>,
         /// The operation.
         operation: Box<Operation>,
     },
-    /// An API as a whole.
+    /// A whole API.
     Api(Box<PutApi>),
 }
 
@@ -51,17 +51,17 @@ struct Action {
     secure_key: Option<Value>,
 }
 
-/// The form of answers that a client gets which asks for none.
+/// The response format if the client asks for none.
 const USUAL_EXTENSION: &str = "json";
 
-/// The extension of an operation that says who answers.
+/// The Swagger extension of an operation that names its action.
 const TARGET: &str = "x-openwhisk";
 
 /// The members of a Swagger path that are methods.
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "patch", "head", "options"];
 
-/// Reads a body. `_` as a namespace is `own`; `response_type` is the extension that the request's query asks for. The error is
-/// a text for people.
+/// Parses a body. `_` as a namespace stands for `own`; `response_type` is the extension requested by the
+/// query. The error is a text for people.
 pub fn create_api(
     body: &[u8],
     own: &NamespaceName,
@@ -97,7 +97,7 @@ fn operation(doc: ApiDoc, own: &NamespaceName, response_type: Option<&str>) -> R
     if let Some(parameters) = doc.path_parameters.filter(|value| !value.is_null()) {
         document.insert("parameters".to_owned(), parameters);
     }
-    // Extensions are kept as those of a Swagger document are.
+    // Its extensions are kept, as for a Swagger document.
     document.extend(doc.more.into_iter().filter(|(key, _)| key.starts_with("x-") && key != TARGET));
     let secret = match action.secure_key {
         None | Some(Value::Null) => None,
@@ -117,7 +117,7 @@ fn operation(doc: ApiDoc, own: &NamespaceName, response_type: Option<&str>) -> R
     Ok(CreateApi::Operation { base_path, title, operation: Box::new(operation) })
 }
 
-/// A Swagger document.
+/// Parses a Swagger document.
 fn imported(document: Value, own: &NamespaceName) -> Result<PutApi, String> {
     let Value::Object(mut document) = document else {
         return Err("swagger is not a JSON object.".to_owned());
@@ -185,7 +185,7 @@ fn imported_operation(
     Ok(Operation { path: path.to_owned(), method, action, extension, secret: None, document })
 }
 
-/// JSON that may be wrapped into a text.
+/// JSON that may be encoded as a string.
 fn unwrapped(value: Value, what: &str) -> Result<Value, String> {
     match value {
         Value::String(text) => serde_json::from_str(&text)
@@ -194,7 +194,7 @@ fn unwrapped(value: Value, what: &str) -> Result<Value, String> {
     }
 }
 
-/// An action, whose name may have its package in front, or all of its path.
+/// An action's path; the name may contain its package, or be a whole path.
 fn action_path(
     namespace: &str,
     package: Option<&str>,
@@ -220,7 +220,7 @@ fn action_path(
     read().map_err(|error| format!("'{name}' is not an action: {error}"))
 }
 
-/// An extension of web actions, with its dot.
+/// A web action's extension with its dot.
 fn extension(name: &str) -> Result<String, String> {
     match name.to_ascii_lowercase().as_str() {
         name @ ("http" | "json" | "html" | "svg" | "text") => Ok(format!(".{name}")),

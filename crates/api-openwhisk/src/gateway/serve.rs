@@ -1,4 +1,4 @@
-//! APIs as they are served: a request finds its operation, and the operation's web action answers it.
+//! Serves APIs: finds a request's operation, whose web action answers it.
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
@@ -14,7 +14,7 @@ use crate::{
     web::{self, Asked, Projection, SECRET, Target},
 };
 
-/// Answers a request below `/api/v1/gateway`.
+/// Handles a request below `/api/v1/gateway`.
 pub(crate) async fn serve(
     controller: &Arc<Controller>,
     parts: Parts,
@@ -33,7 +33,7 @@ pub(crate) async fn serve(
     let routed = match routing {
         Ok(Routing::To(routed)) => *routed,
         Ok(Routing::Nobody) => return refused(ControllerError::NotFound.into()),
-        // A page asks what it may do.
+        // A CORS preflight request.
         Ok(Routing::OtherMethods(_)) if parts.method == Method::OPTIONS => {
             return web::preflight(&parts.headers, &transaction);
         }
@@ -45,7 +45,8 @@ pub(crate) async fn serve(
         headers.insert(SECRET, secret);
     }
     let (_, projection) = Projection::split(&routed.extension);
-    // Where the path has parameters, the action reads them from it: base path included, as OpenWhisk's gateway has it.
+    // If the path has parameters, the action reads them from the path, base path included, as in OpenWhisk's
+    // gateway.
     let rest = match (routed.has_parameters, read(parts.uri.path())) {
         (true, Some((_, _, rest))) => rest,
         _ => "",
@@ -61,7 +62,7 @@ pub(crate) async fn serve(
     web::serve(controller, asked, body).await
 }
 
-/// The namespace, the path below it by decoded segments, and the same as it came.
+/// The namespace, the decoded segments below it, and the same path verbatim.
 fn read(path: &str) -> Option<(NamespaceName, Vec<Cow<'_, str>>, &str)> {
     let below = path.strip_prefix(ROOT)?;
     let (namespace, rest) = below.split_at(below.find('/').unwrap_or(below.len()));

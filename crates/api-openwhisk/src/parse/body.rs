@@ -1,4 +1,4 @@
-//! The body of a PUT.
+//! Parses the body of `PUT …/actions/NAME`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::object;
 pub struct PutBody {
     /// The code.
     pub exec: Option<Exec>,
-    /// Default arguments, all of them.
+    /// Default arguments; replace all old ones.
     pub parameters: Option<Parameters>,
     /// Annotations to set.
     pub annotations: Option<Annotations>,
@@ -22,9 +22,9 @@ pub struct PutBody {
     pub del_annotations: Option<Vec<String>>,
     /// Limits to set.
     limits: Option<Limits>,
-    /// The version to give.
+    /// The requested version.
     pub version: Option<Version>,
-    /// Shared; only meaningful on packages.
+    /// Whether it is published; only meaningful for packages.
     pub publish: Option<bool>,
 }
 
@@ -39,7 +39,7 @@ pub struct Exec {
     /// Blackbox actions: the container image.
     #[serde(default)]
     pub image: Option<String>,
-    /// What a sequence calls.
+    /// The components of a sequence.
     #[serde(default)]
     pub components: Option<Vec<FunctionPath>>,
     /// The entry point.
@@ -59,9 +59,9 @@ struct Limits {
 }
 
 impl PutBody {
-    /// What the function asks to use.
+    /// The requested limits.
     pub fn limits(&self) -> LimitsWish {
-        // More than this is far beyond any bound, and must not overflow when it is turned into bytes.
+        // Far beyond any limit, and must not overflow when converted to bytes.
         let mib = |count: u64| ByteSize::mib(count.min(1 << 40));
         let Some(limits) = &self.limits else { return LimitsWish::default() };
         LimitsWish {
@@ -75,7 +75,7 @@ impl PutBody {
     }
 }
 
-/// Reads a PUT's body; the error is the detail of the API's "malformed" text.
+/// Parses a PUT's body; the error is the detail of the API's "malformed" text.
 pub fn put_body(bytes: &[u8]) -> Result<PutBody, String> {
     object(bytes)
 }

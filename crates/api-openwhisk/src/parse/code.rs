@@ -1,19 +1,19 @@
-//! `exec.code`: text, or bytes as base64.
+//! Decodes `exec.code`: text, or bytes as base64.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 
-/// Code as bytes.
+/// Decoded code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedCode {
     /// The bytes that are stored.
     pub content: Bytes,
-    /// It came as base64, and is given back so.
+    /// Whether it was sent as base64, and is returned so.
     pub binary: bool,
 }
 
-/// Whether OpenWhisk takes a text for base64: not empty, a multiple of 4 characters, only those of the alphabet with at most
-/// two `=` at the end. The source `abcd` counts as well, as it does there.
+/// Whether OpenWhisk takes a text for base64: not empty, a multiple of 4 characters, only those of the
+/// alphabet with at most two `=` at the end. As in OpenWhisk, this includes the source `abcd`.
 pub fn looks_like_base64(text: &str) -> bool {
     let bytes = text.as_bytes();
     let data = match bytes {
@@ -25,7 +25,7 @@ pub fn looks_like_base64(text: &str) -> bool {
         && data.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
 }
 
-/// The bytes that `exec.code` stands for. Text that looks like base64 and does not decode (stray bits at its end) is text.
+/// The bytes of `exec.code`. Text that looks like base64 but does not decode (stray bits at its end) is text.
 pub fn decode_code(code: String) -> DecodedCode {
     let trimmed = code.trim();
     if looks_like_base64(trimmed)

@@ -1,8 +1,10 @@
-//! Dot segments in paths. wskdeploy reads the feed of a trigger at `actions/../../NAMESPACE/actions/…`, and OpenWhisk understands it.
+//! Resolves dot segments in paths. wskdeploy reads a trigger's feed at `actions/../../NAMESPACE/actions/…`,
+//! which OpenWhisk resolves.
 
 use http::Uri;
 
-/// `uri` with the `.` and `..` of its path resolved as RFC 3986 §5.2.4 has it, before anything looks at the path. Encoded ones are names.
+/// `uri` with the `.` and `..` of its path resolved by RFC 3986 §5.2.4, before the path is interpreted.
+/// Encoded ones are names.
 pub fn without_dots(uri: Uri) -> Uri {
     let Some(path) = resolved(uri.path()) else { return uri };
     let target = match uri.query() {
@@ -12,13 +14,13 @@ pub fn without_dots(uri: Uri) -> Uri {
     let mut parts = uri.clone().into_parts();
     match target.try_into() {
         Ok(target) => parts.path_and_query = Some(target),
-        // A part of what was a path is one.
+        // Impossible: a part of a valid path is one.
         Err(_) => return uri,
     }
     Uri::from_parts(parts).unwrap_or(uri)
 }
 
-/// The path without dot segments; `None` where it has none.
+/// The path without dot segments; `None` if it has none.
 fn resolved(path: &str) -> Option<String> {
     let segments = path.strip_prefix('/')?;
     if !segments.split('/').any(|segment| matches!(segment, "." | "..")) {

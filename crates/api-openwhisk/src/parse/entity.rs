@@ -1,4 +1,4 @@
-//! The bodies of PUTs of packages, triggers and rules, and the names in them.
+//! Parses the bodies of PUTs of packages, triggers and rules, and the names in them.
 
 use flint_model::{
     Annotations, EntityName as Name, FunctionPath, NamespaceName, Parameters, RuleStatus, Version,
@@ -12,29 +12,29 @@ use super::object;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PackageBody {
-    /// The package that it is to stand for.
+    /// The package to bind to.
     #[serde(deserialize_with = "binding")]
     pub binding: Option<Binding>,
-    /// Default arguments, all of them.
+    /// Default arguments; replace all old ones.
     pub parameters: Option<Parameters>,
-    /// Annotations, all of them.
+    /// Annotations; replace all old ones.
     pub annotations: Option<Annotations>,
-    /// Shared.
+    /// Whether it is published.
     pub publish: Option<bool>,
-    /// The version to give.
+    /// The requested version.
     pub version: Option<Version>,
 }
 
 /// `binding`; its namespace may be `_`.
 #[derive(Debug, Deserialize)]
 pub struct Binding {
-    /// Whose package it is.
+    /// The provider's namespace.
     pub namespace: NamespaceName,
-    /// The package.
+    /// The provider's name.
     pub name: Name,
 }
 
-/// Clients that send back what they were shown say `{}` where there is no binding.
+/// Clients that send back what they received have `{}` if there is no binding.
 fn binding<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Binding>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::Null => Ok(None),
@@ -47,13 +47,13 @@ fn binding<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Binding>
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct TriggerBody {
-    /// Default arguments, all of them.
+    /// Default arguments; replace all old ones.
     pub parameters: Option<Parameters>,
-    /// Annotations, all of them.
+    /// Annotations; replace all old ones.
     pub annotations: Option<Annotations>,
-    /// Kept.
+    /// Stored without effect.
     pub publish: Option<bool>,
-    /// The version to give.
+    /// The requested version.
     pub version: Option<Version>,
 }
 
@@ -61,25 +61,25 @@ pub struct TriggerBody {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct RuleBody {
-    /// What it listens to.
+    /// Its trigger.
     pub trigger: Option<EntityName>,
-    /// What it calls.
+    /// Its action.
     pub action: Option<EntityName>,
-    /// Annotations, all of them.
+    /// Annotations; replace all old ones.
     pub annotations: Option<Annotations>,
-    /// Kept.
+    /// Stored without effect.
     pub publish: Option<bool>,
-    /// The version to give.
+    /// The requested version.
     pub version: Option<Version>,
 }
 
-/// A whole name: `/namespace/[package/]name`, with or without the slash in front, or `{"path": "namespace[/package]", "name": …}`. Its
-/// namespace may be `_`, the caller's own.
+/// A qualified name: `/namespace/[package/]name`, with or without the leading slash, or `{"path":
+/// "namespace[/package]", "name": …}`. The namespace may be `_`, the caller's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntityName(FunctionPath);
 
 impl EntityName {
-    /// The path that it means for a caller in `own`.
+    /// Resolves the name for a caller in `own`.
     pub fn resolve(self, own: &NamespaceName) -> FunctionPath {
         match self.0.namespace.as_str() {
             "_" => FunctionPath { namespace: own.clone(), ..self.0 },
@@ -104,22 +104,22 @@ impl<'de> Deserialize<'de> for EntityName {
     }
 }
 
-/// Reads the body of a package.
+/// Parses the body of a package.
 pub fn package_body(bytes: &[u8]) -> Result<PackageBody, String> {
     object(bytes)
 }
 
-/// Reads the body of a trigger.
+/// Parses the body of a trigger.
 pub fn trigger_body(bytes: &[u8]) -> Result<TriggerBody, String> {
     object(bytes)
 }
 
-/// Reads the body of a rule.
+/// Parses the body of a rule.
 pub fn rule_body(bytes: &[u8]) -> Result<RuleBody, String> {
     object(bytes)
 }
 
-/// Reads `{"status": "active" | "inactive"}`.
+/// Parses `{"status": "active" | "inactive"}`.
 pub fn rule_status(bytes: &[u8]) -> Result<RuleStatus, String> {
     #[derive(Deserialize)]
     struct Body {

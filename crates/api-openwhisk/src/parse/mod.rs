@@ -1,4 +1,4 @@
-//! Readers of what comes from outside. Pure: bytes in, a value or the API's error text out.
+//! Parsers of untrusted input. Pure functions from bytes to a value or the API's error text.
 
 mod body;
 mod code;
@@ -19,21 +19,21 @@ pub use query::{ListQuery, Query, QueryError};
 pub use route::{Method, Name, Route, RouteError, route};
 use serde::de::DeserializeOwned;
 
-/// A body that is one object; the error is a text for people.
+/// A body that is an object; the error is a text for people.
 pub(crate) fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     if !bytes.trim_ascii_start().starts_with(b"{") {
-        // A struct could also be read from an array.
+        // serde would also read a struct from an array.
         return Err("The body has to be a JSON object.".to_owned());
     }
     serde_json::from_slice(bytes).map_err(|error| error.to_string())
 }
 
-/// Readers of requests to the API gateway.
+/// Parsers of requests to the API gateway.
 pub mod gateway {
     pub use crate::gateway::{CreateApi, create_api};
 }
 
-/// Readers of requests to web actions.
+/// Parsers of requests to web actions.
 pub mod web {
     pub use crate::web::{
         Envelope, InputError, MediaType, Projected, Projection, ProjectionError, Target, arguments, target,

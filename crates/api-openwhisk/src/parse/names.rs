@@ -1,4 +1,4 @@
-//! Names as they stand in a path or a query.
+//! Parses names in paths and queries.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use flint_model::EntityName;
 
 use super::QueryError;
 
-/// Replaces `%XX` by its byte; `None` when a `%` is not followed by two hex digits or the result is not UTF-8.
+/// Percent-decoding; `None` if a `%` is not followed by two hex digits or the result is not UTF-8.
 pub fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));

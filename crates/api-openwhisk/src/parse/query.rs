@@ -1,4 +1,4 @@
-//! Query parameters.
+//! Parses query parameters.
 
 use std::borrow::Cow;
 
@@ -7,28 +7,28 @@ use flint_store::{ActivationQuery, Page};
 
 use super::{action_filter, percent_decode};
 
-/// The most items that one list gives, and what a limit of 0 means.
+/// Maximum page size, also used for a limit of 0.
 const LARGEST_PAGE: usize = 200;
 
-/// What a list gives when no limit is asked for.
+/// Default page size.
 const USUAL_PAGE: usize = 30;
 
-/// A parameter with a wrong value.
+/// A parameter with an invalid value.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("The query parameter '{parameter}' was malformed:\n{detail}")]
 pub struct QueryError {
-    /// Which one.
+    /// The parameter.
     pub parameter: &'static str,
     /// What is wrong with its value.
     pub detail: String,
 }
 
-/// A decoded query. Of a parameter that is there twice, the first counts.
+/// A decoded query. Of duplicate parameters the first counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Query<'a> {
-    /// Reads what stands after the `?`. What is not well-formed percent-encoding stays as it is.
+    /// Parses the text after the `?`. Malformed percent-encoding stays as it is.
     pub fn parse(text: &'a str) -> Self {
         let decode = |part: &'a str| {
             let decoded = match part.contains('+') {
@@ -55,7 +55,7 @@ impl<'a> Query<'a> {
         self.0.iter().map(|(key, value)| (key.as_ref(), value.as_ref()))
     }
 
-    /// A yes or no: `true`, `yes`, `on`, `1` and their opposites, in any case.
+    /// A boolean: `true`, `yes`, `on`, `1` and their opposites, in any case.
     pub fn flag(&self, parameter: &'static str, default: bool) -> Result<bool, QueryError> {
         let Some(value) = self.get(parameter) else { return Ok(default) };
         match value.to_ascii_lowercase().as_str() {
@@ -75,17 +75,17 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Which part of a list is asked for, and in which form.
+/// The requested part of a list, and its form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListQuery {
-    /// The part.
+    /// The page.
     pub page: Page,
-    /// Only its size.
+    /// Only the number of items.
     pub count: bool,
 }
 
 impl ListQuery {
-    /// Reads `limit`, `skip` and `count` for a list of `collection`.
+    /// Parses `limit`, `skip` and `count` for a list of `collection`.
     pub fn parse(query: &Query<'_>, collection: &str) -> Result<Self, QueryError> {
         let integer = |parameter: &'static str| match query.get(parameter) {
             None => Ok(None),
@@ -116,7 +116,7 @@ impl ListQuery {
         Ok(Self { page: Page { skip, limit }, count: query.flag("count", false)? })
     }
 
-    /// Reads what an activation list is filtered by.
+    /// Parses the filters of an activation list.
     pub fn activations(query: &Query<'_>) -> Result<ActivationQuery, QueryError> {
         let instant = |parameter: &'static str| match query.get(parameter) {
             None => Ok(None),

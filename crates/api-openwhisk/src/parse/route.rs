@@ -1,4 +1,4 @@
-//! From a method and a path to what is asked for.
+//! Routes a method and a path.
 
 /// The methods that the API uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl From<&http::Method> for Method {
     }
 }
 
-/// What is asked for. Names are as they stand in the path, still encoded.
+/// A route. Names are as in the path, still encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route<'a> {
     /// `GET /`
@@ -120,7 +120,7 @@ pub struct Name<'a> {
     pub name: &'a str,
 }
 
-/// Why nothing is there to be asked for.
+/// Why there is no route.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RouteError {
     /// No such path.
@@ -129,14 +129,14 @@ pub enum RouteError {
     /// A path, but not with this method.
     #[error("HTTP method not allowed, supported methods: {0}")]
     Method(&'static str),
-    /// Something behind `limits`.
+    /// A path below `limits`.
     #[error("The requested resource 'limits' has nothing below it.")]
     BelowLimits,
 }
 
 const API: &str = "/api/v1";
 
-/// Reads a method and a path.
+/// Parses a method and a path.
 pub fn route(method: Method, path: &str) -> Result<Route<'_>, RouteError> {
     let get = |route| match method {
         Method::Get => Ok(route),

@@ -1,4 +1,4 @@
-//! Actions.
+//! The JSON of actions.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde::Serialize;
 /// The kind of a sequence.
 const SEQUENCE: &str = "sequence";
 
-/// An action with everything.
+/// A complete action.
 #[derive(Serialize)]
 pub(crate) struct ActionDetail<'a> {
     #[serde(flatten)]
@@ -22,7 +22,7 @@ pub(crate) struct ActionDetail<'a> {
     exec: ExecDetail<'a>,
 }
 
-/// An action as lists show it.
+/// An action in lists.
 #[derive(Serialize)]
 pub(crate) struct ActionSummary<'a> {
     #[serde(flatten)]
@@ -76,7 +76,7 @@ struct Limits {
 }
 
 impl<'a> ActionDetail<'a> {
-    /// With `code` as it is to be shown; without it, the field is left out.
+    /// With `code` in its JSON form, or without the field.
     pub(crate) fn new(function: &'a Function, code: Option<String>) -> Self {
         Self {
             common: Common::of_function(function),
@@ -91,7 +91,7 @@ impl<'a> ActionDetail<'a> {
         }
     }
 
-    /// A sequence; its components are its one parameter too.
+    /// A sequence; its components are also its only parameter.
     pub(crate) fn of_sequence(sequence: &'a Sequence) -> Self {
         let components: Vec<_> = sequence.components.iter().map(|path| format!("/{path}")).collect();
         let list = Parameter { key: "_actions".to_owned(), value: components.clone().into(), init: false };
@@ -122,7 +122,7 @@ impl<'a> ActionSummary<'a> {
 impl<'a> Common<'a> {
     fn of_function(function: &'a Function) -> Self {
         let mut annotations = function.annotations.clone();
-        // A function that came through another front may not say it.
+        // A function deployed through another front may lack it.
         annotations.set("exec", function.kind.as_str());
         Self {
             namespace: namespace_of(&function.path),
@@ -162,10 +162,10 @@ impl Limits {
     }
 }
 
-/// The kind of actions that name an image.
+/// The kind of actions that name a container image.
 pub(crate) const BLACKBOX: &str = "blackbox";
 
-/// Images that do nothing but call a program, and how.
+/// Images that only call a program, and by which contract.
 const IMAGES: [(&str, Contract); 4] = [
     ("openwhisk/dockerskeleton", Contract::Skeleton),
     ("openwhisk/actionloop-base", Contract::ActionLoop),
@@ -173,7 +173,7 @@ const IMAGES: [(&str, Contract); 4] = [
     ("openwhisk/actionloop", Contract::ActionLoop),
 ];
 
-/// How an image calls its program; its tag and registry do not matter.
+/// How an image calls its program; tag and registry do not matter.
 pub(crate) fn contract_of_image(image: &str) -> Option<Contract> {
     let image = image.trim();
     let image = image.strip_prefix("docker.io/").unwrap_or(image);
@@ -194,12 +194,12 @@ fn namespace_of(path: &FunctionPath) -> String {
     }
 }
 
-/// Whether the code is shown as base64.
+/// Whether the code is represented as base64.
 pub(crate) fn is_binary(function: &Function) -> bool {
     function.code.format != CodeFormat::Source
 }
 
-/// The code as it is shown: text, or base64.
+/// The code's JSON representation: text, or base64.
 pub(crate) fn shown_code(function: &Function, content: &Bytes) -> String {
     match is_binary(function) {
         true => STANDARD.encode(content),

@@ -1,4 +1,4 @@
-//! Activation records.
+//! The JSON of activation records.
 
 use flint_model::{Activation, ActivationId, NamespaceName, Response, Status, Version};
 use serde::{Serialize, Serializer, ser::SerializeSeq};
@@ -6,7 +6,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{fired_lines, log_line};
 
-/// A record with everything.
+/// A complete record.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Record<'a> {
@@ -18,7 +18,7 @@ pub(crate) struct Record<'a> {
     logs: &'a Activation,
 }
 
-/// A record as lists show it.
+/// A record in lists.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Summary<'a> {
@@ -56,7 +56,7 @@ pub(crate) struct ResponseBody<'a> {
     size: u64,
 }
 
-/// The result; `{}` where the answer was not JSON and went to its caller only.
+/// The result; `{}` if the answer was not JSON and went only to the caller.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ResultOf<'a> {
@@ -110,12 +110,12 @@ impl<'a> Common<'a> {
     }
 }
 
-/// The record of a trigger has no end: firing takes no time.
+/// False for a trigger's record, which has no end, since firing takes no time.
 fn is_call(record: &Activation) -> bool {
     record.fired.is_empty()
 }
 
-/// What the record says of the call, then what only this API knows of.
+/// The record's annotations, then those that only this API has.
 fn annotations<S: Serializer>(record: &Activation, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Pair<'a, T: Serialize> {
@@ -154,12 +154,13 @@ fn annotations<S: Serializer>(record: &Activation, serializer: S) -> Result<S::O
     list.end()
 }
 
-/// What it logged; of a sequence, the activations it consists of.
+/// The log lines; for a sequence, the ids of its activations.
 fn logs<S: Serializer>(record: &Activation, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(shown_logs(record))
 }
 
-/// The `logs` of a record: of a trigger, what became of its rules; else the activations that it consists of, and what it logged.
+/// The `logs` of a record: for a trigger, the outcomes of its rules; otherwise its components' activations
+/// and its log lines.
 pub(crate) fn shown_logs(record: &Activation) -> Vec<String> {
     let components = record.components.iter().map(ToString::to_string);
     fired_lines(record).chain(components).chain(record.logs.iter().map(log_line)).collect()

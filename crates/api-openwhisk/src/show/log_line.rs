@@ -1,8 +1,8 @@
-//! Log lines: the time padded to 30 characters, the stream, the text.
+//! Formats log lines: the time padded to 30 characters, the stream, the text.
 
 use flint_model::{LogLine, LogStream};
 
-/// `2026-01-02T03:04:05.123456000Z stdout: text`. Clients cut the line at these columns.
+/// `2026-01-02T03:04:05.123456000Z stdout: text`. Clients split the line at these columns.
 pub(crate) fn log_line(line: &LogLine) -> String {
     let stream = match line.stream {
         LogStream::Stdout => "stdout",
@@ -11,7 +11,7 @@ pub(crate) fn log_line(line: &LogLine) -> String {
     format!("{:<30} {stream}: {}", rfc3339_nanos(line.time_us), line.text)
 }
 
-/// A time in µs since the epoch, with 9 digits behind the second.
+/// A time in µs since the epoch, with 9 fractional digits.
 fn rfc3339_nanos(time_us: u64) -> String {
     let (seconds, micros) = (time_us / 1_000_000, time_us % 1_000_000);
     let (day, second) = (seconds / 86_400, seconds % 86_400);

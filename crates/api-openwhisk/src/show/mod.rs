@@ -1,4 +1,4 @@
-//! Entities and records as the API writes them.
+//! The JSON representations of entities and records.
 
 mod action;
 mod activation;

@@ -1,10 +1,10 @@
-//! Packages.
+//! The JSON of packages.
 
 use flint_controller::PackageContents;
 use flint_model::{Annotations, Entity, EntityPath, Package, Parameters, Version};
 use serde::{Serialize, Serializer};
 
-/// A package with everything.
+/// A complete package.
 #[derive(Serialize)]
 pub(crate) struct PackageDetail<'a> {
     #[serde(flatten)]
@@ -12,12 +12,12 @@ pub(crate) struct PackageDetail<'a> {
     parameters: &'a Parameters,
     #[serde(serialize_with = "detailed")]
     binding: Option<&'a EntityPath>,
-    /// Only where they were asked for.
+    /// Only if requested.
     #[serde(flatten)]
     contents: Option<Contents<'a>>,
 }
 
-/// A package as lists show it.
+/// A package in lists.
 #[derive(Serialize)]
 pub(crate) struct PackageSummary<'a> {
     #[serde(flatten)]
@@ -42,7 +42,7 @@ struct Contents<'a> {
     feeds: Vec<Content<'a>>,
 }
 
-/// An action as its package shows it.
+/// An action within its package.
 #[derive(Serialize)]
 struct Content<'a> {
     name: &'a str,
@@ -51,7 +51,7 @@ struct Content<'a> {
 }
 
 impl<'a> PackageDetail<'a> {
-    /// Without what is in it.
+    /// The package without its actions.
     pub(crate) fn new(package: &'a Package) -> Self {
         Self {
             common: Common::of(package),

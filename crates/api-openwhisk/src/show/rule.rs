@@ -1,9 +1,9 @@
-//! Rules.
+//! The JSON of rules.
 
 use flint_model::{Annotations, EntityPath, FunctionPath, Rule, Version};
 use serde::Serialize;
 
-/// A rule with everything.
+/// A complete rule.
 #[derive(Serialize)]
 pub(crate) struct RuleDetail<'a> {
     #[serde(flatten)]
@@ -11,7 +11,7 @@ pub(crate) struct RuleDetail<'a> {
     status: &'static str,
 }
 
-/// A rule as lists show it: whether it is active would be a read of its trigger each.
+/// A rule in lists, without its status, which would take a read of its trigger.
 #[derive(Serialize)]
 pub(crate) struct RuleSummary<'a> {
     namespace: &'a str,

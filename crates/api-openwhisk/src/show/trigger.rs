@@ -1,4 +1,4 @@
-//! Triggers, and what their records say of their rules.
+//! The JSON of triggers, and of their records' rule outcomes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::rule::PathAndName;
 
-/// A trigger with everything.
+/// A complete trigger.
 #[derive(Serialize)]
 pub(crate) struct TriggerDetail<'a> {
     #[serde(flatten)]
@@ -21,7 +21,7 @@ pub(crate) struct TriggerDetail<'a> {
     rules: BTreeMap<String, ShownRule<'a>>,
 }
 
-/// A trigger as lists show it.
+/// A trigger in lists.
 #[derive(Serialize)]
 pub(crate) struct TriggerSummary<'a> {
     namespace: &'a str,
@@ -32,7 +32,7 @@ pub(crate) struct TriggerSummary<'a> {
     updated: u64,
 }
 
-/// It has none, and clients read that.
+/// Triggers have none, but clients read the field.
 #[derive(Serialize)]
 struct Limits {}
 
@@ -70,7 +70,7 @@ impl<'a> TriggerSummary<'a> {
     }
 }
 
-/// A trigger's record has a line of JSON for each of its rules.
+/// A trigger's record has one line of JSON for each of its rules.
 pub(crate) fn fired_lines(record: &Activation) -> impl Iterator<Item = String> {
     record.fired.iter().map(|fired| serde_json::to_string(&Line::of(fired)).unwrap_or_default())
 }

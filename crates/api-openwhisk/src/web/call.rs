@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use flint_controller::{Accepts, Answer, Caller, Controller, ControllerError, Exported, Invocation, Mode};
-use flint_executor::CallHead;
+use flint_executor::{CallHead, remove_hop_by_hop};
 use flint_model::{Activation, Status};
 use http::{
     HeaderMap, Method, StatusCode,
@@ -19,7 +19,7 @@ use super::{
     answer::{self, Refused},
     arguments,
     cors::Cors,
-    hop_by_hop, permission, stream,
+    permission, stream,
 };
 use crate::{
     basic_auth,
@@ -189,7 +189,7 @@ fn request(
     body: Body,
 ) -> Result<(flint_executor::Body, Option<Box<CallHead>>), Refused> {
     let mut headers = asked.headers.clone();
-    hop_by_hop::remove(&mut headers);
+    remove_hop_by_hop(&mut headers);
     headers.remove(HOST);
     headers.remove(EXPECT);
     let head = CallHead {

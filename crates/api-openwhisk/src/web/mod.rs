@@ -8,7 +8,6 @@ mod answer;
 mod binary;
 mod call;
 mod cors;
-mod hop_by_hop;
 mod input;
 mod media_type;
 mod permission;

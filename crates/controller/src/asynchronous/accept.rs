@@ -1,4 +1,4 @@
-//! Accepting a call.
+//! Accepts calls durably, and dispatches those that wait in memory.
 
 use std::{
     sync::Arc,
@@ -11,18 +11,19 @@ use flint_store::{QueuedCall, StoreError};
 use super::state::Held;
 use crate::{Answer, Controller, ControllerError, in_flight::InFlight};
 
-/// A call that is to be accepted together with others.
+/// A call to be accepted together with others.
 pub(crate) struct Accepting {
     pub(crate) call: QueuedCall,
     pub(crate) arrived: Instant,
     pub(crate) api_key: Option<Arc<str>>,
-    /// Its record is kept.
+    /// Whether its record is kept.
     pub(crate) recorded: bool,
     pub(crate) in_flight: InFlight,
 }
 
 impl Controller {
-    /// Answers when the call is durable. It is then in this server's hands, or, where these are full, in the queue's.
+    /// Returns when the call is durable. It is then held by this server, or left to the queue if there is no
+    /// room.
     pub(crate) async fn accept(
         self: Arc<Self>,
         queued: QueuedCall,
@@ -50,7 +51,7 @@ impl Controller {
                 });
             }
             None => {
-                // Whoever leases it, which may be at once, finds its key.
+                // Kept first: the call may be leased at once, and needs its key.
                 self.accepted.keys.keep(id, &queued.namespace, api_key);
                 if let Err(error) = self.stores.queue.enqueue_due(queued).await {
                     self.accepted.keys.take(id);
@@ -65,7 +66,7 @@ impl Controller {
         Ok(Answer::Accepted(id))
     }
 
-    /// A call that was made durable elsewhere is to be run; its key is kept already.
+    /// Notes a call that was made durable elsewhere; its key is kept already.
     pub(crate) fn accept_redriven(&self, in_flight: InFlight) {
         in_flight.leave_to_queue();
         self.accepted.leave_one();
@@ -85,14 +86,14 @@ impl Controller {
         Ok(())
     }
 
-    /// A call's record is written: the queue may forget it.
+    /// A call's record is written: the call can be removed from the queue.
     pub(crate) async fn finish(&self, id: ActivationId) {
-        // Only a server that is gone takes no finished calls; the call is then run again.
+        // This fails only if the server has stopped; the call is then run again.
         let _ = self.accepted.finished.send(id).await;
     }
 
-    /// Accepts several calls: when this returns, all of them are durable, by one commit, or none is. With them, a feed goes on
-    /// because of which they are made.
+    /// Accepts several calls in one commit: when this returns, all of them are durable, or none is. The same
+    /// commit advances the feed that caused them.
     pub(crate) async fn accept_all(
         self: &Arc<Self>,
         calls: Vec<Accepting>,
@@ -101,7 +102,7 @@ impl Controller {
         let count = calls.len();
         let _namespace = match calls.first() {
             Some(first) => self.hold_namespace(first.in_flight.account()).await?,
-            // Nobody is called, and the feed goes on all the same: it would be due again at once.
+            // Without calls the feed must advance all the same, or it would be due again at once.
             None => return Ok(self.commit_all(Vec::new(), None, goes_on).await?),
         };
         let queued: Vec<_> = calls.iter().map(|accepting| accepting.call.clone()).collect();
@@ -170,13 +171,14 @@ impl Controller {
         }
     }
 
-    /// Puts a call into its namespace's line, and runs whoever's turn it is.
+    /// Puts a call into its namespace's line, and dispatches.
     pub(super) fn hold(self: &Arc<Self>, held: Held) {
         self.accepted.waiting().push(held.call.namespace.clone(), held);
         self.dispatch();
     }
 
-    /// Starts waiting calls while there is room. Called whenever a call comes or ends, so no task has to wait for that.
+    /// Starts waiting calls while there is room. Called whenever a call comes or ends, so that no task has to
+    /// wait for either.
     pub(super) fn dispatch(self: &Arc<Self>) {
         while !self.stopping.is_cancelled()
             && let Some(held) = self.accepted.next_to_run()

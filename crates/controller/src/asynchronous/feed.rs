@@ -1,4 +1,4 @@
-//! Taking calls out of the durable queue, and keeping the leases of those that were taken.
+//! Leases calls from the durable queue, and extends the leases of those held.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -17,18 +17,19 @@ use crate::{
     record::of_nothing,
 };
 
-/// Calls leased, and given up, at once.
+/// Maximum number of calls leased, or given up, at once.
 const BATCH: usize = 64;
 
-/// How often to look when calls are known to be there, and when not: what is due again is known, what an earlier life held is not.
+/// Polling interval when calls are known to be queued, and otherwise. The time of retries is known; that of
+/// calls held by an earlier run of the server is not.
 const LOOK: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// How long a call is put off that failed before and whose namespace has no place for it.
+/// Delay of a retry whose namespace has no place for it.
 const NO_PLACE: Duration = Duration::from_millis(500);
 
 impl Controller {
-    /// At the start: what earlier lives held is free again, calls without attempts left get their record, and what is
-    /// there counts against its namespace.
+    /// On start: releases the leases of earlier runs, records calls without attempts left, and counts queued
+    /// calls against their namespaces.
     pub(crate) async fn take_over(&self) -> Result<(), ControllerError> {
         let queue = &self.stores.queue;
         queue.keep_while(&self.accepted.owner, self.accepted.holds());
@@ -38,7 +39,7 @@ impl Controller {
         for namespace in self.stores.catalog.namespaces().await? {
             let account = self.accounts.of(&namespace.name);
             account.allow(EffectiveLimits::of(&namespace, &self.config.limits).concurrent_invocations);
-            // What failed before has its place when its turn comes.
+            // Retries take their places when they are leased.
             let again = queue.waiting_again(Some(&namespace.name)).await?.calls;
             let first = queue.depth(Some(&namespace.name)).await?.saturating_sub(again);
             account.inherit(u32::try_from(first).unwrap_or(u32::MAX));
@@ -68,7 +69,7 @@ impl Controller {
                 tracing::error!(detail, "accepted calls cannot be taken out of the queue; trying again");
                 Some(Timestamp::default())
             });
-            // What is due already has no place.
+            // A retry that is due already is waiting for a place.
             let ahead = due.filter(|due| *due > self.stores.clock.now());
             let known = self.accepted.left() > 0 || due.is_some() && ahead.is_none();
             let look = if known { LOOK.0 } else { LOOK.1 };
@@ -76,7 +77,7 @@ impl Controller {
                 () = self.stopping.cancelled() => return,
                 () = self.accepted.hungry.notified() => {
                     look_for_exhausted = false;
-                    // Several calls that end together are one reason to look.
+                    // Several calls that end together wake it once.
                     tokio::select! {
                         () = self.stopping.cancelled() => return,
                         () = tokio::time::sleep(Duration::from_millis(5)) => {}
@@ -90,10 +91,10 @@ impl Controller {
         }
     }
 
-    /// Leases while there are calls and room for them. Calls that failed before and those that did not share the room.
+    /// Leases calls while there is room for them, shared between retries and first attempts.
     async fn lease_some(self: &Arc<Self>) -> Result<(), ControllerError> {
         loop {
-            // Each may bring the largest arguments there are; so many must fit.
+            // Reserved for the largest arguments allowed, since theirs are not known yet.
             let mut rooms: Vec<_> = std::iter::from_fn(|| self.accepted.room_for_any()).take(BATCH).collect();
             if rooms.is_empty() || self.stopping.is_cancelled() {
                 return Ok(());
@@ -112,7 +113,8 @@ impl Controller {
         }
     }
 
-    /// Leases calls of one line, those that failed before or the others, into at most `limit` of the room; gives how many.
+    /// Leases calls of one line, retries or first attempts, into at most `limit` of the room; returns how
+    /// many.
     async fn lease_line(
         self: &Arc<Self>,
         again: bool,
@@ -135,7 +137,7 @@ impl Controller {
         let known = self.accepted.left();
         let leased = self.stores.queue.lease(owner, limit, lease).await?;
         let count = leased.len();
-        // Fewer than there was room for: all that was known of is fetched. What was accepted since is not, as far as this can tell.
+        // Fewer calls than room: all known ones have been fetched. Calls accepted since are not counted here.
         self.accepted.fetched(if count < limit { known } else { known.min(count) });
         for leased in leased {
             self.hold_leased(leased, rooms, |account| Some(account.adopt()));
@@ -143,7 +145,7 @@ impl Controller {
         Ok(count)
     }
 
-    /// As far as their namespaces have places for them.
+    /// Leases retries as far as their namespaces have places for them.
     async fn lease_again(
         self: &Arc<Self>,
         rooms: &mut Vec<Room>,
@@ -162,14 +164,14 @@ impl Controller {
         for leased in leased {
             let id = leased.call.activation;
             if !self.hold_leased(leased, rooms, |account| account.admit_again(at_once)) {
-                // Its place was taken by another call since.
+                // Another call has taken the place meanwhile.
                 self.stores.queue.give_back(owner, id, NO_PLACE).await?;
             }
         }
         Ok(count)
     }
 
-    /// Takes a leased call into this server's hands, if its namespace has a place for it.
+    /// Holds a leased call, if its namespace has a place for it.
     fn hold_leased(
         self: &Arc<Self>,
         leased: LeasedCall,
@@ -177,7 +179,7 @@ impl Controller {
         place: impl FnOnce(&Arc<Account>) -> Option<InFlight>,
     ) -> bool {
         let LeasedCall { call, attempt, earlier } = leased;
-        // A call whose lease could not be extended is still in this server's hands.
+        // The lease could not be extended in time, but this server still holds the call.
         if self.accepted.leased().contains(&call.activation) {
             return true;
         }
@@ -202,7 +204,7 @@ impl Controller {
         true
     }
 
-    /// Those that cannot be given up now are kept for the next time; other calls do not wait for that.
+    /// Calls that cannot be given up now are kept for the next time; others do not wait for them.
     async fn try_to_give_up_exhausted(&self) {
         if let Err(error) = self.give_up_exhausted().await {
             let detail = error.detail().unwrap_or_else(|| error.to_string());
@@ -210,7 +212,7 @@ impl Controller {
         }
     }
 
-    /// Writes down the failure of calls that had all their attempts without an end.
+    /// Records the failure of calls whose attempts are used up.
     async fn give_up_exhausted(&self) -> Result<(), ControllerError> {
         loop {
             let next = self.accepted.exhausted().last().cloned();
@@ -223,21 +225,21 @@ impl Controller {
                 continue;
             };
             let id = exhausted.call.activation;
-            // The queue hands each out once: one that cannot be given up now stays for the next time.
+            // The queue hands each out only once, so one that fails stays in the list for the next time.
             if !self.give_up_one(exhausted).await? {
                 return Ok(());
             }
-            // Its namespace may have been deleted meanwhile, and another one is the last now.
+            // Removed by id: the list may have changed when a namespace was deleted.
             self.accepted.exhausted().retain(|left| left.call.activation != id);
         }
     }
 
-    /// `false` when the server stops before its record is kept.
+    /// `false` if the server stops before the record is kept.
     async fn give_up_one(&self, exhausted: LeasedCall) -> Result<bool, ControllerError> {
         let LeasedCall { call, earlier: attempts, .. } = exhausted;
         let reason = DeadLetterReason::AttemptsUsed;
         let recorded = self.record_of(&call).await;
-        // The last attempt may have come to an end that only the log was told.
+        // The last attempt may have ended with a record, without the queue being told.
         if recorded.as_ref().is_some_and(|record| settle::dead_letter_reason(record).is_none()) {
             self.stores.queue.complete(call.activation).await?;
             return Ok(true);
@@ -245,7 +247,7 @@ impl Controller {
         let last = attempts.last().map_or("unknown", |attempt| attempt.ended_by.as_str());
         let verdict = Verdict::given_up(attempts.len() as u32, last);
         let promised = call.policy == policy::of_outlived();
-        // It is there already where the letter could not be kept the last time.
+        // Present already if only the letter could not be kept last time.
         if recorded.is_none() && (promised || self.keeps_records(&call.namespace).await) {
             let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
             let path = call.path.clone();
@@ -260,7 +262,7 @@ impl Controller {
         Ok(true)
     }
 
-    /// Keeps what this server holds from others for as long as it lives.
+    /// Extends the leases of held calls while the server runs.
     pub(crate) async fn extend_leases(self: Arc<Self>) {
         let lease = self.config.asynchronous.lease;
         loop {

@@ -7,15 +7,16 @@ use std::{
 
 use flint_model::{ActivationId, NamespaceName};
 
-/// The most keys kept; a call beyond them is run without, as one is that an earlier life of the server accepted.
+/// Maximum number of keys. A call beyond that runs without its key, like one accepted by an earlier run of
+/// the server.
 const MOST: usize = 100_000;
 
-/// Keys that this life of the server knows, each with the namespace whose call it is.
+/// Keys by call, each with the call's namespace.
 #[derive(Default)]
 pub(crate) struct Keys(Mutex<HashMap<ActivationId, (NamespaceName, Arc<str>)>>);
 
 impl Keys {
-    /// The call waits on disk from now on.
+    /// Keeps the key of a call that waits on disk from now on.
     pub(crate) fn keep(&self, call: ActivationId, namespace: &NamespaceName, key: Option<Arc<str>>) {
         let Some(key) = key else { return };
         let mut keys = self.keys();
@@ -24,12 +25,12 @@ impl Keys {
         }
     }
 
-    /// The call is in this server's hands, or over.
+    /// Takes the key of a call that is held now, or over.
     pub(crate) fn take(&self, call: ActivationId) -> Option<Arc<str>> {
         self.keys().remove(&call).map(|(_, key)| key)
     }
 
-    /// The namespace was deleted, and its calls with it.
+    /// Drops the keys of a deleted namespace's calls.
     pub(super) fn forget(&self, namespace: &NamespaceName) {
         self.keys().retain(|_, (of, _)| of != namespace);
     }

@@ -1,4 +1,4 @@
-//! Whether, and when, a call is attempted again.
+//! Retry policies: whether and when a call is attempted again.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::{
     resolve::{Callee, Resolved},
 };
 
-/// What annotations say about retries. What is not understood was refused when it was written.
+/// The retry annotations. Invalid ones were refused when they were written.
 pub(crate) fn options(annotations: &Annotations) -> Option<RetryOptions> {
     RetryOptions::of_annotation(annotations.get(RetryOptions::ANNOTATION)?).ok().flatten()
 }
 
-/// What holds for a non-blocking call of an action.
+/// The policy of a non-blocking call of an action.
 pub(crate) fn policy(action: &Resolved, config: &AsyncConfig) -> RetryPolicy {
     let default = config.policy();
     let own = match &action.callee {
@@ -31,18 +31,18 @@ pub(crate) fn policy(action: &Resolved, config: &AsyncConfig) -> RetryPolicy {
     }
 }
 
-/// What holds for a composition that says nothing. Its steps are repeated one by one when the platform fails; the whole of it is
-/// not.
+/// The policy of a composition without annotations. Its steps are retried one by one when the platform fails;
+/// the whole is not.
 pub(crate) fn of_composition(config: &AsyncConfig) -> RetryPolicy {
     RetryPolicy { on: FailureKinds::NONE, ..config.policy() }
 }
 
-/// What holds for a blocking call whose caller was answered with 202: its only attempt is under way.
+/// The policy of a blocking call whose caller was answered with 202: its only attempt is under way.
 pub(crate) fn of_outlived() -> RetryPolicy {
     RetryPolicy { max_attempts: 1, on: FailureKinds::NONE, ..RetryPolicy::default() }
 }
 
-/// In which way an attempt has failed that ended so; `None` = it succeeded.
+/// How an attempt with this end has failed; `None` if it succeeded.
 pub(super) fn failure(status: Status, timed_out: bool) -> Option<FailureKind> {
     match status {
         Status::Success => None,
@@ -53,16 +53,16 @@ pub(super) fn failure(status: Status, timed_out: bool) -> Option<FailureKind> {
     }
 }
 
-/// What comes after a failed attempt.
+/// What follows a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Another one, after this time.
+    /// Another attempt, after this delay.
     Again(Duration),
-    /// None.
+    /// No further attempt.
     Dead(DeadLetterReason),
 }
 
-/// After the `attempt`th attempt (from 1) has failed.
+/// What follows the failure of the `attempt`th attempt (from 1).
 pub(super) fn next(call: &QueuedCall, attempt: u32, now: Timestamp) -> Next {
     if attempt >= call.policy.max_attempts {
         return Next::Dead(DeadLetterReason::AttemptsUsed);
@@ -74,7 +74,7 @@ pub(super) fn next(call: &QueuedCall, attempt: u32, now: Timestamp) -> Next {
     }
 }
 
-/// Whether an attempt that begins `delay` from now would begin too late.
+/// Whether an attempt that begins `delay` from now would be too late.
 pub(super) fn is_too_old(call: &QueuedCall, now: Timestamp, delay: Duration) -> bool {
     let begins = now.as_millis().saturating_add(delay.as_millis() as u64);
     let age = Duration::from_millis(begins.saturating_sub(call.accepted.as_millis()));
@@ -104,8 +104,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the policy: a call whose attempts all fail, each begun as late as it was told to, is never attempted more often than its
-        /// policy says and never begun when it is older than it may be, and comes to an end.
+        /// For any policy: a call whose attempts all fail, each begun as late as allowed, is never attempted
+        /// more often than its policy says, never begun when too old, and comes to an end.
         #[test]
         fn attempts_end(
             max_attempts in 1..40_u32, backoff in 1..100_000_u64, ceiling in 1..1_000_000_u64,

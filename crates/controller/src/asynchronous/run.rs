@@ -1,4 +1,4 @@
-//! Running an accepted call.
+//! Runs a held call.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,18 +21,18 @@ use crate::{
     resolve::Callee,
 };
 
-/// How long to wait when the scheduler takes no more calls: doubled each time, up to the last.
+/// First and longest delay while the scheduler refuses calls; doubled each time.
 const BUSY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// What became of an accepted call in this server's hands.
+/// How the run of a held call ended.
 enum End {
-    /// An attempt came to an end.
+    /// An attempt ended.
     Ended(Ended),
     /// No attempt was made, and none will be.
     GivenUp(Activation, DeadLetterReason),
-    /// The server is stopping; the next one runs it.
+    /// The server is stopping; its next run executes the call.
     Left,
-    /// This server does not hold it any more, or cannot know: whoever leases it next runs it.
+    /// The lease is lost, or may be: whoever leases the call next runs it.
     Lost,
 }
 
@@ -44,7 +44,7 @@ impl Controller {
         };
         let id = held.call.activation;
         let end = self.run_to_an_end(&mut held, recorded).await;
-        // Of a namespace that was deleted meanwhile nothing is kept.
+        // Nothing is kept for a namespace that was deleted meanwhile.
         let recorded = recorded && held.in_flight.account().check_open().is_ok();
         match end {
             End::Ended(ended) => self.settle(held, recorded, ended).await,
@@ -65,7 +65,7 @@ impl Controller {
 
     async fn run_to_an_end(self: &Arc<Self>, held: &mut Held, recorded: bool) -> End {
         match self.begun(held).await {
-            // Whatever is at its path now.
+            // The journal counts, whatever is at the path now.
             Ok(Some(step)) => self.compose_to_an_end(held, Beginning::Step(step), recorded).await,
             Ok(None) if let Some(end) = self.ended_before(&held.call, held.attempt).await => end,
             Ok(None) if policy::is_too_old(&held.call, self.stores.clock.now(), Duration::ZERO) => {
@@ -77,7 +77,7 @@ impl Controller {
         }
     }
 
-    /// How the call ended in an earlier life, which did not come to saying so to the queue: its record is there.
+    /// The end of a call in an earlier run of the server that did not reach the queue: its record exists.
     async fn ended_before(&self, call: &QueuedCall, attempt: u32) -> Option<End> {
         if attempt == 1 {
             return None;
@@ -89,12 +89,12 @@ impl Controller {
         })
     }
 
-    /// The record of a call, when it is over.
+    /// The record of a call that is over.
     pub(super) async fn record_of(&self, call: &QueuedCall) -> Option<Activation> {
         self.stores.activations.get(&call.namespace, call.activation).await.ok().flatten()
     }
 
-    /// Where the call was, when it is a composition that an earlier life or attempt has begun.
+    /// The journalled step of a composition that an earlier run or attempt has begun.
     async fn begun(&self, held: &Held) -> Result<Option<CompositionStep>, ControllerError> {
         match held.is_fresh() {
             true => Ok(None),
@@ -102,7 +102,8 @@ impl Controller {
         }
     }
 
-    /// Goes through a composition. That may take long, so it keeps no other call from running: its steps have turns of their own.
+    /// Runs a composition. It may take long, so it does not occupy a place among running calls: its steps are
+    /// scheduled themselves.
     async fn compose_to_an_end(
         self: &Arc<Self>,
         held: &mut Held,
@@ -146,7 +147,7 @@ impl Controller {
         }))
     }
 
-    /// One attempt; refused when there is no instance for it now.
+    /// Makes one attempt; refused when there is no instance for it now.
     async fn run_once(self: &Arc<Self>, held: &mut Held, recorded: bool) -> Result<End, Refusal> {
         let call = &held.call;
         if self.is_blocked(&call.namespace).await {
@@ -196,7 +197,7 @@ impl Controller {
             {
                 Attempted::Refused(refusal) => return Err(refusal),
                 Attempted::Over { draft, verdict, end } => (draft, verdict, end),
-                // Not for a caller that wants JSON.
+                // Impossible for a caller that wants JSON.
                 Attempted::Streaming { .. } => refused(&ControllerError::Internal("a stream".into())),
             },
         };
@@ -212,21 +213,22 @@ impl End {
     }
 }
 
-/// The record of a call that came to nothing.
+/// The record of a call without an attempt.
 fn nothing(held: &Held, verdict: Verdict) -> Activation {
     let call = &held.call;
     let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
     of_nothing(call.activation, namespace, subject, call.path.clone(), verdict, held.earlier.clone())
 }
 
-/// What is to be called could not be looked up.
+/// The end of a call whose action could not be resolved.
 fn failed(held: &Held, error: &ControllerError) -> End {
     let why = error.detail().unwrap_or_else(|| error.to_string());
     let record = nothing(held, Verdict::not_provisioned(&why));
     End::Ended(Ended { record, composition: false, not_begun: true, over: false })
 }
 
-/// The function's parameters became final after the call was accepted, for example.
+/// The end of a call that its function no longer takes, for example because a parameter became final after
+/// the call was accepted.
 fn refused(error: &ControllerError) -> (Draft, Verdict, CallEnd) {
     (Draft::none(), Verdict::refused(&error.to_string()), CallEnd::default())
 }

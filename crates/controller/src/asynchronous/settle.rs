@@ -1,7 +1,7 @@
-//! What becomes of a call whose attempt has ended: it is over, it is attempted again, or it is a dead letter.
+//! Settles an attempt that has ended: the call is over, is attempted again, or becomes a dead letter.
 //!
-//! The order of writes is that of durability: a record is on disk before the queue is told that there is one. A crash between the two repeats
-//! the attempt, if the policy leaves one; it loses neither the call nor its count.
+//! Writes are ordered for durability: a record is on disk before the queue is told of it. A crash in between
+//! repeats the attempt, if the policy allows one more; neither the call nor its count is lost.
 
 use std::sync::Arc;
 
@@ -14,31 +14,31 @@ use super::{
 };
 use crate::{Controller, account::Account};
 
-/// The annotation of a record that says which attempt of a call it is.
+/// The annotation of a record that numbers the attempt.
 const ATTEMPT: &str = "attempt";
 
 /// The annotation of a record that says why its call is a dead letter.
 pub(super) const DEAD_LETTER: &str = "deadLetter";
 
-/// An attempt that came to an end.
+/// An attempt that has ended.
 pub(super) struct Ended {
-    /// What came of it.
+    /// Its record.
     pub(super) record: Activation,
-    /// Whether it was that of a whole composition.
+    /// Whether it was one of a whole composition.
     pub(super) composition: bool,
-    /// Flint could not even begin it: that is tried again whatever the policy says.
+    /// Flint could not even begin it: it is repeated whatever the policy says.
     pub(super) not_begun: bool,
-    /// It is over, whatever its record says.
+    /// The call is over, whatever the record says.
     pub(super) over: bool,
 }
 
-/// Why the call of this record is a dead letter.
+/// Why the call of this record became a dead letter, if it did.
 pub(super) fn dead_letter_reason(record: &Activation) -> Option<DeadLetterReason> {
     record.annotations.get(DEAD_LETTER)?.as_str()?.parse().ok()
 }
 
 impl Controller {
-    /// Ends the attempt: writes down what it came to.
+    /// Settles the attempt.
     pub(super) async fn settle(&self, held: Held, recorded: bool, ended: Ended) {
         let Ended { mut record, composition, not_begun, over } = ended;
         if over {
@@ -49,7 +49,8 @@ impl Controller {
         let failed = policy::failure(record.response.status, record.timed_out);
         let failed = failed.filter(|kind| not_begun || held.call.policy.on.contains(*kind));
         let Some(kind) = failed else { return self.over(held, recorded, record).await };
-        // One that failed before the call had an instance was an attempt too, and so was that of a whole composition. What is counted already stays as it is.
+        // A failure before there was an instance counts as an attempt too, as does a whole composition. An
+        // attempt that is already counted is not counted twice.
         if let Err(error) = self.stores.queue.begin(&self.accepted.owner, held.call.activation).await {
             tracing::error!(activation = %held.call.activation, %error, "an attempt could not be counted");
         }
@@ -68,9 +69,10 @@ impl Controller {
                 self.metrics.async_retried();
                 match self.stores.queue.retry(id, failed, delay, composition).await {
                     Ok(true) => self.let_wait(held),
-                    // It could not be counted: its lease ends by itself, and the call comes back as one that nothing was tried with.
+                    // It could not be counted: its lease expires, and the call comes back as one without an
+                    // attempt.
                     Ok(false) => self.leave_to_queue(held),
-                    // Its lease ends by itself, and the call comes back then.
+                    // Its lease expires, and the call comes back then.
                     Err(error) => {
                         tracing::error!(activation = %id, %error, "a failed attempt could not be written down");
                         self.let_wait(held);
@@ -81,10 +83,10 @@ impl Controller {
         }
     }
 
-    /// The call is over, and this is its record.
+    /// Ends a call with this record.
     pub(super) async fn over(&self, held: Held, recorded: bool, record: Activation) {
         if recorded && !self.keep(record).await {
-            // The next life runs it again.
+            // The next run of the server executes it again.
             self.accepted.leased().remove(&held.call.activation);
             return;
         }
@@ -94,7 +96,7 @@ impl Controller {
         self.look_for_more(attempt);
     }
 
-    /// No attempt is made at the call any more; `record` says what it came to, of an attempt or without one.
+    /// Gives a call up; `record` is that of its last attempt, or of none.
     pub(super) async fn give_up_call(
         &self,
         held: Held,
@@ -113,7 +115,7 @@ impl Controller {
             return;
         }
         if let Err(error) = self.bury(&call, reason, failed).await {
-            // It stays in the queue, where the end of its lease, or the next server, finds it.
+            // It stays in the queue, and is found again when its lease expires or the server restarts.
             tracing::error!(activation = %call.activation, %error, "a dead letter could not be kept");
         }
         self.accepted.leased().remove(&call.activation);
@@ -137,7 +139,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Whether the call's namespace has as many waiting as may wait.
+    /// Whether the call's namespace has its maximum of waiting retries.
     async fn too_many_wait(&self, call: &QueuedCall) -> bool {
         let config = &self.config.asynchronous;
         match self.stores.queue.waiting_again(Some(&call.namespace)).await {
@@ -149,8 +151,8 @@ impl Controller {
         }
     }
 
-    /// Writes the record of an attempt that is followed by another: it has an id of its own, and the call's own id as its cause. It is on disk
-    /// before the queue names it.
+    /// Keeps the record of an attempt that is followed by another: it has an id of its own, and the call's id
+    /// as its cause. It is on disk before the queue refers to it.
     async fn write_attempt(
         &self,
         held: &Held,
@@ -169,7 +171,7 @@ impl Controller {
             match self.stores.activations.flush().await {
                 Ok(()) if kept => attempt.activation = Some(id),
                 Ok(()) => {}
-                // What ended it is known all the same.
+                // The error of the attempt is known all the same.
                 Err(error) => {
                     tracing::error!(activation = %id, %error, "the record of an attempt is not written")
                 }
@@ -178,7 +180,8 @@ impl Controller {
         attempt
     }
 
-    /// The call waits for its next attempt in the durable queue alone: it takes neither memory nor a place among its namespace's calls.
+    /// Leaves the call to the durable queue until its next attempt: it takes neither memory nor a place in
+    /// flight.
     fn let_wait(&self, held: Held) {
         let Held { call, api_key, in_flight, room, .. } = held;
         self.accepted.leased().remove(&call.activation);
@@ -187,7 +190,7 @@ impl Controller {
         self.accepted.hungry.notify_one();
     }
 
-    /// The call is in the durable queue alone from now on, as it was before it was leased.
+    /// Leaves the call to the durable queue, as it was before it was leased.
     pub(super) fn leave_to_queue(&self, held: Held) {
         let Held { call, attempt, api_key, in_flight, room, .. } = held;
         self.accepted.leased().remove(&call.activation);
@@ -200,16 +203,16 @@ impl Controller {
         self.accepted.hungry.notify_one();
     }
 
-    /// Of a call of a namespace that was deleted meanwhile no key is kept: the queue hands it out to nobody.
+    /// Keeps a call's key, unless its namespace was deleted: the queue no longer hands that call out.
     fn keep_key(&self, call: &QueuedCall, api_key: Option<Arc<str>>, account: &Account) {
         self.accepted.keys.keep(call.activation, &call.namespace, api_key);
-        // In this order: a namespace that is deleted from now on takes the key along.
+        // In this order: a namespace deleted from now on removes the key itself.
         if account.check_open().is_err() {
             self.accepted.keys.take(call.activation);
         }
     }
 
-    /// A call's places are free.
+    /// Wakes the task that leases calls, since places have become free.
     fn look_for_more(&self, attempt: u32) {
         if self.accepted.left() > 0 || attempt > 1 {
             self.accepted.hungry.notify_one();
@@ -217,7 +220,7 @@ impl Controller {
     }
 }
 
-/// What ended an attempt, in a line.
+/// The cause of an attempt's failure, in one line.
 fn ended_by(kind: FailureKind, record: &Activation) -> String {
     let result = record.response.result.as_ref().map_or("", |result| result.get());
     match kind {

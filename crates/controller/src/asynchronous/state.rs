@@ -1,4 +1,4 @@
-//! What the controller knows about accepted calls.
+//! The in-memory state of accepted calls.
 
 use std::{
     collections::HashSet,
@@ -17,66 +17,66 @@ use uuid::Uuid;
 use super::keys::Keys;
 use crate::{AsyncConfig, in_flight::InFlight, turns::Turns};
 
-/// Arguments of held calls may use so much memory together, in KiB.
+/// Memory for the arguments of held calls, in KiB.
 const MEMORY_KIB: usize = 64 * 1024;
 
-/// Finished calls between the calls' tasks and the task that completes them.
+/// Capacity of the channel of finished calls.
 const FINISHED: usize = 1024;
 
-/// Accepted calls, as far as this server has to do with them.
+/// The in-memory state of accepted calls.
 pub(crate) struct AcceptedCalls {
-    /// This server's life, as the queue knows it.
+    /// This run of the server, as the owner of leases.
     pub(crate) owner: String,
-    /// Room for calls in memory, waiting or running.
+    /// Permits for calls in memory, waiting or running.
     pub(super) places: Arc<Semaphore>,
-    /// Room for their arguments.
+    /// Permits for the memory of their arguments.
     memory: Arc<Semaphore>,
-    /// Room for calls that run. A composition gives it back when its steps begin.
+    /// Permits for running calls. A composition returns its permit when its steps begin.
     pub(super) running: Arc<Semaphore>,
     waiting: Mutex<Turns<Held>>,
     /// Calls without attempts left that the queue has handed out and that are not given up yet.
     exhausted: Mutex<Vec<LeasedCall>>,
-    /// Every call that is leased to this server.
+    /// Calls leased to this server.
     leased: Arc<Mutex<HashSet<ActivationId>>>,
-    /// Calls known to be in the durable queue alone.
+    /// Number of calls known to be in the durable queue only.
     left: AtomicUsize,
-    /// Whether calls that failed before are leased first the next time.
+    /// Whether the next lease begins with retries.
     pub(super) again_first: AtomicBool,
-    /// The largest arguments that a call of any namespace may bring.
+    /// The largest arguments that any namespace's calls may have.
     largest: AtomicU64,
-    /// API keys of calls that wait in the durable queue alone.
+    /// API keys of calls that are in the durable queue only.
     pub(crate) keys: Keys,
-    /// Told when calls may be leased.
+    /// Notified when calls may be leased.
     pub(super) hungry: Notify,
     pub(super) finished: mpsc::Sender<ActivationId>,
     pub(super) finishing: Mutex<Option<mpsc::Receiver<ActivationId>>>,
 }
 
-/// An accepted call in memory.
+/// An accepted call held in memory.
 pub(crate) struct Held {
     pub(crate) call: QueuedCall,
-    /// The attempt that begins when it runs, from 1.
+    /// The number of its next attempt, from 1.
     pub(crate) attempt: u32,
     pub(crate) earlier: Vec<Attempt>,
     pub(crate) arrived: Instant,
     pub(crate) api_key: Option<Arc<str>>,
-    /// Whether its record is kept, when that is known already.
+    /// Whether its record is kept, if already determined.
     pub(crate) recorded: Option<bool>,
-    /// Its place among its namespace's calls.
+    /// Its place in flight.
     pub(crate) in_flight: InFlight,
     pub(crate) room: Room,
-    /// Its place among those that run.
+    /// Its permit to run.
     pub(crate) running: Option<OwnedSemaphorePermit>,
 }
 
 impl Held {
-    /// This life of the server has accepted it, so no earlier one, and no earlier attempt, has begun it.
+    /// Whether it was accepted by this run of the server and not attempted yet.
     pub(crate) fn is_fresh(&self) -> bool {
         self.recorded.is_some()
     }
 }
 
-/// The memory that a held call may use.
+/// The memory reserved for a held call.
 pub(crate) struct Room {
     _place: OwnedSemaphorePermit,
     _memory: OwnedSemaphorePermit,
@@ -95,7 +95,7 @@ impl AcceptedCalls {
             exhausted: Mutex::default(),
             leased: Arc::default(),
             left: AtomicUsize::new(0),
-            // What an earlier life was at comes first.
+            // What earlier runs were retrying comes first.
             again_first: AtomicBool::new(true),
             largest: AtomicU64::new(0),
             keys: Keys::default(),
@@ -105,21 +105,21 @@ impl AcceptedCalls {
         }
     }
 
-    /// Room for a call with arguments of this size; `None` when memory is full.
+    /// Reserves room for a call with arguments of this size; `None` when memory is full.
     pub(super) fn room(&self, arguments: usize) -> Option<Room> {
-        // At least 1, at most all of it, so that the largest call fits when nothing else is there.
+        // At least 1, at most everything, so that the largest call fits into empty memory.
         let kib = (arguments / 1024 + 1).min(MEMORY_KIB) as u32;
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let memory = Arc::clone(&self.memory).try_acquire_many_owned(kib).ok()?;
         Some(Room { _place: place, _memory: memory })
     }
 
-    /// Calls of some namespace may bring arguments as large as this.
+    /// Raises the size of the largest arguments.
     pub(crate) fn may_bring(&self, arguments: ByteSize) {
         self.largest.fetch_max(arguments.as_u64(), Ordering::AcqRel);
     }
 
-    /// Room for a call whose arguments are not known yet.
+    /// Reserves room for a call whose arguments are not known yet.
     pub(super) fn room_for_any(&self) -> Option<Room> {
         self.room(usize::try_from(self.largest.load(Ordering::Acquire)).unwrap_or(usize::MAX))
     }
@@ -128,8 +128,8 @@ impl AcceptedCalls {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The call whose turn it is, with its place among those that run. No place is taken for nothing, not for a moment: whoever puts a call
-    /// into its line just then would find none, and nobody would come back for it.
+    /// The call whose turn it is, with its permit to run. A permit is taken only for a call: one held
+    /// without, even briefly, would be missed by a concurrent caller that has just queued a call.
     pub(super) fn next_to_run(&self) -> Option<Held> {
         let mut waiting = self.waiting();
         if waiting.is_empty() {
@@ -144,7 +144,7 @@ impl AcceptedCalls {
         self.exhausted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of the calls of a namespace that was deleted. Those that run find out by themselves.
+    /// Drops the held calls of a deleted namespace. Running ones notice by themselves.
     pub(crate) fn forget(&self, namespace: &NamespaceName) {
         self.exhausted().retain(|exhausted| exhausted.call.namespace != *namespace);
         let gone = self.waiting().remove(namespace);
@@ -161,23 +161,23 @@ impl AcceptedCalls {
         self.leased.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For the queue: whether a call is in this server's hands.
+    /// For the queue: tells whether this server holds a call.
     pub(super) fn holds(&self) -> Holds {
         let leased = Arc::clone(&self.leased);
         Arc::new(move |id| leased.lock().unwrap_or_else(PoisonError::into_inner).contains(&id))
     }
 
-    /// One more call is in the durable queue alone.
+    /// Counts one more call in the durable queue only.
     pub(super) fn leave_one(&self) {
         self.left.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// As many as were found there at the start.
+    /// Counts the calls found there on start.
     pub(super) fn leave(&self, calls: usize) {
         self.left.fetch_add(calls, Ordering::AcqRel);
     }
 
-    /// So many less, of those that [`Self::left`] has told of.
+    /// Counts fetched calls off [`Self::left`].
     pub(super) fn fetched(&self, calls: usize) {
         let fewer = |left: usize| Some(left.saturating_sub(calls));
         let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);

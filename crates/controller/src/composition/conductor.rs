@@ -1,4 +1,4 @@
-//! What a conductor's answers mean.
+//! Interprets the answers of conductors.
 
 use flint_model::{EntityName, FunctionPath, NamespaceName, Response, Status};
 use serde_json::{Value, value::RawValue};
@@ -12,7 +12,7 @@ pub(super) const TOO_LONG: &str = "Too many actions in the composition.";
 const TOO_MUCH_STATE: &str = "The state of the conductors in the composition is too large";
 
 impl Progress {
-    /// The conductor answered: with an action to call, or with the composition's result.
+    /// The conductor has answered, with an action to call or with the composition's result.
     pub(super) fn after_conductor(&mut self, answer: Response) -> Turn {
         let object = answer.result.as_deref().and_then(RawObject::of);
         let (Status::Success, Some(object)) = (answer.status, object) else { return Turn::Close(answer) };
@@ -48,7 +48,7 @@ impl Progress {
         }
     }
 
-    /// The conductor runs again, with a result and its own state over it.
+    /// Runs the conductor again, with a result overlaid by its own state.
     pub(super) fn conduct(&mut self, result: &Response) -> Turn {
         let Some(frame) = self.frames.last() else {
             return Turn::Close(error(Status::InternalError, TOO_LONG));
@@ -66,7 +66,7 @@ impl Progress {
     }
 }
 
-/// The function that a conductor names: `/namespace/[package/]name`, the same in three parts without the slash, or
+/// The function named by a conductor: `/namespace/[package/]name`, the same without the leading slash, or
 /// `[package/]name` in the caller's namespace.
 fn named(action: &RawValue, namespace: &NamespaceName) -> Option<FunctionPath> {
     let Ok(Value::String(name)) = serde_json::from_str(action.get()) else { return None };

@@ -1,4 +1,4 @@
-//! How a composition begins: by a call that is admitted, or by one that an earlier life had accepted.
+//! Starts a composition: from a newly admitted call, or from one accepted by an earlier run of the server.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -44,7 +44,7 @@ impl Controller {
         match &composition.callee {
             Callee::Function(conductor) => drop(conductor.defaults.merge(body.clone())?),
             Callee::Sequence(sequence) => {
-                // What may not be called is refused before anything runs.
+                // Calls that are not allowed are refused before anything runs.
                 for component in &sequence.components {
                     self.may_call(caller, component).await?;
                 }
@@ -61,7 +61,7 @@ impl Controller {
             accepted: self.stores.clock.now(),
             policy: match mode {
                 Mode::NonBlocking => policy::policy(composition, &self.config.asynchronous),
-                // Its caller learns how it ended.
+                // Its caller learns the result, so the whole is not retried.
                 Mode::Blocking { .. } => policy::of_composition(&self.config.asynchronous),
             },
             cause: None,
@@ -96,8 +96,9 @@ impl Controller {
         }
     }
 
-    /// A blocking composition from its admission to its answer. It is accepted like an asynchronous call, so that it goes on when
-    /// this life of the server ends; `taken` is told when it would. `late` says whether its caller has gone with a 202 before its end.
+    /// Runs a blocking composition from its admission to its answer. It is accepted like an asynchronous
+    /// call, so that it survives a restart of the server; `taken` is told once it does. `late` says whether
+    /// its caller was answered with 202 before the end.
     async fn serve_composition(
         self: Arc<Self>,
         queued: QueuedCall,
@@ -110,7 +111,7 @@ impl Controller {
         let namespace = self.hold_namespace(place.account()).await?;
         self.take(queued).await?;
         drop(namespace);
-        // A caller that still has patience does not wait for this.
+        // A caller that is still waiting does not need this signal.
         let _ = taken.send(());
         match self.run_composition(&whose, progress, None).await {
             CompositionEnd::Left => {
@@ -120,7 +121,7 @@ impl Controller {
             }
             CompositionEnd::Over(mut record) => {
                 let answer = Answer::Finished(Box::new(without_logs(&mut record)));
-                // Who was promised a record gets one; of a namespace that was deleted meanwhile nothing is kept.
+                // A promised record is always kept; for a namespace deleted meanwhile, nothing is.
                 let promised = whose.recorded || *late.get_or_init(|| false);
                 let recorded = promised && place.account().check_open().is_ok();
                 drop(place);
@@ -151,7 +152,7 @@ impl Controller {
         progress
     }
 
-    /// Whether the caller may call what is there, if anything is.
+    /// Whether the caller may call the action, if there is one.
     async fn may_call(&self, caller: &Caller, path: &FunctionPath) -> Result<(), ControllerError> {
         if path.namespace == caller.namespace.name {
             return Ok(());
@@ -163,8 +164,9 @@ impl Controller {
     }
 }
 
-/// What `serving` answers, or that the call is accepted: when `wait` is over and the call is `durable`, not before. A 202 is a
-/// promise, however short the caller's patience was; `late` is set when it is made, unless the call's end was first.
+/// The answer of `serving`, or that the call is accepted: once `wait` is over and the call is `durable`, not
+/// earlier. A 202 is a promise, however short the wait; `late` is set when it is given, unless the call has
+/// ended first.
 async fn answer_of(
     id: ActivationId,
     mut serving: impl Future<Output = Result<Answer, ControllerError>> + Unpin,
@@ -181,18 +183,18 @@ async fn answer_of(
     tokio::select! {
         biased;
         answer = &mut serving => answer,
-        // Else it could not be made durable, and its serving says why.
+        // Otherwise it could not be made durable, and `serving` says why.
         Ok(()) = durable => Ok(Answer::Accepted(id)),
     }
 }
 
-/// A composition's arguments: the object in the body, `{}` when that is empty.
+/// A composition's arguments: the body's object, `{}` if the body is empty.
 pub(crate) fn object_of(body: &Bytes) -> Result<Box<RawValue>, ControllerError> {
     let object = Defaults::default().merge(body.clone())?;
     serde_json::from_slice(&object).map_err(|error| ControllerError::Malformed(error.to_string()))
 }
 
-/// What came as HTTP has to be a JSON object all the same.
+/// A body sent as HTTP has to be a JSON object too.
 fn check_head(head: Option<&CallHead>, body: &Bytes) -> Result<(), ControllerError> {
     match head {
         Some(head) if !body.trim_ascii().is_empty() && !is_json_object(head, body) => {
@@ -226,7 +228,7 @@ mod tests {
         (serve, taken, answer_of(ActivationId::generate(), serving, durable, PATIENCE, late))
     }
 
-    /// Lets the caller's patience end, by a clock that waits for nothing.
+    /// Ends the caller's wait on a paused clock.
     async fn not_answered(answer: Pin<&mut impl Future<Output = Answered>>) {
         assert!(timeout(100 * PATIENCE, answer).await.is_err());
     }

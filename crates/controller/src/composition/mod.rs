@@ -1,8 +1,9 @@
-//! Sequences and conductor actions: several calls that are one activation.
+//! Compositions: sequences and conductor actions, several calls that form one activation.
 //!
-//! A composition is an accepted call, blocking or not: it is in the durable queue from its admission until its record is written. Its state is a
-//! [`progress::Progress`], a state machine without I/O: it is told how a step ended, and says which one comes next. The runner ([`run`]) resolves
-//! that step and makes it ([`step`]). The state is journalled with every step, so that a restarted server continues there.
+//! A composition, blocking or not, is an accepted call: it is in the durable queue from its admission until
+//! its record is written. Its state is a [`progress::Progress`], a state machine without I/O, which is told
+//! how a step ended and returns the next one. The runner ([`run`]) resolves that step and executes it
+//! ([`step`]). The state is journalled with every step, so that a restarted server resumes there.
 
 mod conductor;
 mod enter;

@@ -1,4 +1,4 @@
-//! The record of a composition: what it was made of, and what came of it.
+//! The record of a composition: its calls and its result.
 
 use flint_model::{Activation, Annotations, Kind, Response, Timeline, Timestamp, Usage};
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::{
     run::Composition,
 };
 
-/// The record of a frame that is over.
+/// The record of a closed frame.
 pub(super) fn record_of(whose: &Composition, closed: Closed) -> Activation {
     let Closed { frame, cause, response } = closed;
     let annotations = annotations_of(&frame, cause.is_some());
@@ -55,7 +55,7 @@ fn annotations_of(frame: &Frame, nested: bool) -> Annotations {
         "limits",
         json!({
             "timeout": limits.timeout.as_millis() as u64,
-            // Of the largest among what was called.
+            // The largest memory limit among its calls.
             "memory": frame.memory.as_mib(),
             "logs": limits.logs.as_mib(),
             "concurrency": limits.concurrency.get(),
@@ -64,7 +64,7 @@ fn annotations_of(frame: &Frame, nested: bool) -> Annotations {
     annotations
 }
 
-/// What the frame at work says when it cannot go on for a reason of Flint's own.
+/// The text of a failure of Flint in the current frame.
 pub(super) fn failure_text(frame: Option<&Frame>) -> &'static str {
     match frame.map(|frame| &frame.work) {
         Some(Work::Sequence { .. }) => "Sequence failed.",
@@ -72,7 +72,7 @@ pub(super) fn failure_text(frame: Option<&Frame>) -> &'static str {
     }
 }
 
-/// What the frame at work says when a call of its has taken too long to come back.
+/// The text for a call of the current frame that did not return in time.
 pub(super) fn timeout_text(frame: Option<&Frame>, id: flint_model::ActivationId) -> String {
     let of = match frame.map(|frame| &frame.work) {
         Some(Work::Sequence { .. }) => "for sequence component",
@@ -81,7 +81,7 @@ pub(super) fn timeout_text(frame: Option<&Frame>, id: flint_model::ActivationId)
     format!("Timeout reached when retrieving activation {id} {of}.")
 }
 
-/// The response of a frame that could not go on.
+/// The response of a frame that could not continue.
 pub(super) fn gave_up(text: &str, cause: Option<&str>) -> Response {
     let result = match cause {
         Some(cause) => json!({ "error": text, "cause": cause }),

@@ -1,6 +1,7 @@
-//! How far a composition has come, and what comes next.
+//! The state of a composition, and its transitions.
 //!
-//! Nested sequences and conductors are frames on an explicit stack instead of recursion, so that the whole state is one value that can be serialised.
+//! Nested sequences and conductors are frames on an explicit stack instead of recursion, so that the whole
+//! state is one serialisable value.
 
 use std::collections::VecDeque;
 
@@ -14,22 +15,22 @@ use serde_json::value::RawValue;
 use super::raw_object::{RawObject, raw};
 use crate::resolve::{Callee, Resolved};
 
-/// The whole of a composition that is not over.
+/// The state of a composition that is not over.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Progress {
-    /// Whose it is: names that conductors give are relative to it.
+    /// Its namespace; names given by conductors are relative to it.
     pub(super) namespace: NamespaceName,
-    /// Sequences and conductors at work, the outermost first.
+    /// Sequences and conductors in progress, the outermost first.
     pub(super) frames: Vec<Frame>,
-    /// The call that is to be made, or was begun.
+    /// The current call: to be made, or begun.
     pub(super) next: NextCall,
-    /// Components that conductors have called, in all frames together.
+    /// Components called by conductors, in all frames together.
     pub(super) components: usize,
     /// Runs of conductors, in all frames together.
     pub(super) conductors: usize,
-    /// The most components of a sequence; conductors share one such budget.
+    /// Maximum number of components of a sequence; conductors share one such budget.
     pub(super) limit: usize,
-    /// The most bytes of state that conductors keep, in all frames together: it is written down before every call.
+    /// Maximum bytes of conductors' state, in all frames together: it is journalled before every call.
     #[serde(default = "default_state_limit")]
     pub(super) state_limit: usize,
 }
@@ -37,7 +38,7 @@ pub(crate) struct Progress {
 /// A call within a composition.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NextCall {
-    /// The activation that it is, however often it is attempted.
+    /// Its activation id, the same for all attempts.
     pub(super) id: ActivationId,
     pub(super) path: FunctionPath,
     pub(super) arguments: Box<RawValue>,
@@ -46,28 +47,28 @@ pub(crate) struct NextCall {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Role {
-    /// What the frame at work consists of.
+    /// A component of the current frame.
     Component,
-    /// The conductor of the frame at work.
+    /// The conductor of the current frame.
     Conductor,
 }
 
-/// A sequence or a conductor at work.
+/// A sequence or conductor in progress.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Frame {
     pub(super) id: ActivationId,
-    /// Where it is; the call that it is may have come through a binding.
+    /// Its own path; the call may have come through a binding.
     pub(super) path: FunctionPath,
-    /// What it was called by.
+    /// The path by which it was called.
     pub(super) asked: FunctionPath,
     pub(super) binding: Option<EntityPath>,
     pub(super) version: Version,
     pub(super) limits: FunctionLimits,
     pub(super) start: Timestamp,
     pub(super) wait_us: u64,
-    /// What has been called, in order.
+    /// Its calls, in order.
     pub(super) activations: Vec<ActivationId>,
-    /// Their durations together.
+    /// The sum of their durations.
     pub(super) duration_us: u64,
     /// The largest memory limit among them.
     pub(super) memory: ByteSize,
@@ -77,27 +78,27 @@ pub(crate) struct Frame {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Work {
     Sequence {
-        /// What comes after the call at hand.
+        /// Components after the current call.
         rest: VecDeque<FunctionPath>,
-        /// Functions called, in nested sequences too.
+        /// Functions called, including those of nested sequences.
         functions: usize,
     },
     Conductor {
-        /// What the conductor wants to see again.
+        /// State that the conductor gets back.
         state: Option<RawObject>,
     },
 }
 
-/// A frame that is over.
+/// A closed frame.
 #[derive(Debug)]
 pub(crate) struct Closed {
     pub(super) frame: Frame,
-    /// The enclosing frame; `None` = it is the composition itself.
+    /// The enclosing frame; `None` for the composition itself.
     pub(super) cause: Option<ActivationId>,
     pub(super) response: Response,
 }
 
-/// What is known about a call that ended.
+/// The result of a call.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) response: Response,
@@ -105,14 +106,14 @@ pub(super) struct Ended {
     pub(super) memory: ByteSize,
 }
 
-/// What a frame makes of the end of a call.
+/// What a frame does after a call.
 pub(super) enum Turn {
     Call(NextCall),
     Close(Response),
 }
 
 impl Progress {
-    /// About to enter the composition itself.
+    /// The state before the composition itself is entered.
     pub(super) fn new(
         namespace: NamespaceName,
         id: ActivationId,
@@ -131,7 +132,8 @@ impl Progress {
         }
     }
 
-    /// The call at hand is a composition itself, a sequence or a conductor: its own first call comes next.
+    /// Enters the current call, which is itself a sequence or a conductor: its first call becomes the current
+    /// one.
     pub(super) fn enter(&mut self, composition: &Resolved, wait_us: u64) {
         let arguments = std::mem::take(&mut self.next.arguments);
         let (version, limits) = composition.version_and_limits();
@@ -144,7 +146,8 @@ impl Progress {
             Callee::Sequence(sequence) => {
                 let functions = self.functions();
                 let mut rest: VecDeque<_> = sequence.components.iter().cloned().collect();
-                // One without components cannot be created; it would call itself, which depth ends.
+                // A sequence without components cannot be created; this one would call itself, until the
+                // depth limit ends it.
                 let first = rest.pop_front().unwrap_or_else(|| sequence.path.clone());
                 (NextCall::new(first, arguments, Role::Component), Work::Sequence { rest, functions })
             }
@@ -166,7 +169,7 @@ impl Progress {
         });
     }
 
-    /// Functions that the sequence at work has called, in nested sequences too.
+    /// Functions called by the current sequence, including those of nested sequences.
     fn functions(&self) -> usize {
         match self.frames.last().map(|frame| &frame.work) {
             Some(Work::Sequence { functions, .. }) => *functions,
@@ -174,17 +177,17 @@ impl Progress {
         }
     }
 
-    /// Whether the call at hand would be one too many for its sequence, or is nested too deeply.
+    /// Whether the current call exceeds its sequence's length or the nesting depth.
     pub(super) fn is_too_long(&self) -> bool {
         self.functions() >= self.limit || self.frames.len() > 2 * self.limit
     }
 
-    /// Whether conductors have run as often as they may.
+    /// Whether conductors have used up their runs.
     pub(super) fn has_conducted_enough(&self) -> bool {
         self.conductors > 2 * self.limit
     }
 
-    /// Bytes of state that conductors keep, in all frames together.
+    /// Bytes of conductors' state, in all frames together.
     pub(super) fn state_size(&self) -> usize {
         let sizes = self.frames.iter().map(|frame| match &frame.work {
             Work::Conductor { state: Some(state) } => state.size(),
@@ -193,7 +196,7 @@ impl Progress {
         sizes.sum()
     }
 
-    /// The call at hand ended. Gives the frames that are over by that, innermost first.
+    /// Ends the current call. Returns the frames that this closes, innermost first.
     pub(super) fn ended(&mut self, ended: Ended) -> Vec<Closed> {
         self.note(ended.duration_us, ended.memory);
         if let (Role::Component, Some(Work::Sequence { functions, .. })) = (self.next.role, self.work()) {
@@ -202,18 +205,18 @@ impl Progress {
         self.turn(ended.response)
     }
 
-    /// The call at hand has come to nothing, and has no activation.
+    /// The current call was refused, and has no activation.
     pub(super) fn refused(&mut self, response: Response) -> Vec<Closed> {
         self.turn(response)
     }
 
-    /// Nothing can be done any more for the frame at work.
+    /// The current frame cannot continue.
     pub(super) fn failed(&mut self, response: Response) -> Vec<Closed> {
         let closed = self.close(response);
         self.after(closed)
     }
 
-    /// The call at hand has an activation, and nobody waits for it any more.
+    /// The current call has an activation, but is no longer waited for.
     pub(super) fn lost(&mut self, response: Response) -> Vec<Closed> {
         self.note(0, ByteSize::default());
         self.failed(response)
@@ -253,7 +256,7 @@ impl Progress {
         }
     }
 
-    /// Takes the frame at work away; the call at hand is then what it was for the enclosing one.
+    /// Closes the current frame; the current call becomes the one of the enclosing frame that it was.
     fn close(&mut self, response: Response) -> Option<Closed> {
         let frame = self.frames.pop()?;
         self.next.id = frame.id;
@@ -261,7 +264,7 @@ impl Progress {
         Some(Closed { cause: self.frames.last().map(|outer| outer.id), frame, response })
     }
 
-    /// What the enclosing frame makes of it.
+    /// Lets the enclosing frames react.
     fn after(&mut self, closed: Option<Closed>) -> Vec<Closed> {
         let Some(closed) = closed else { return Vec::new() };
         self.note(closed.frame.duration_us, closed.frame.memory);
@@ -283,12 +286,12 @@ impl NextCall {
     }
 }
 
-/// Any one state fits, since it is part of a result, and another one of an enclosing conductor.
+/// Sized so that any single state fits, being part of a result, along with one of an enclosing conductor.
 fn state_limit(bounds: &LimitBounds) -> usize {
     usize::try_from(bounds.max_result.as_u64().saturating_mul(2)).unwrap_or(usize::MAX)
 }
 
-/// For journals from before there was one.
+/// For journals written before there was a limit.
 fn default_state_limit() -> usize {
     state_limit(&LimitBounds::default())
 }
@@ -304,7 +307,7 @@ pub(super) fn response(status: Status, result: Box<RawValue>) -> Response {
     Response { status, result: Some(result), size, content_type: None }
 }
 
-/// The result, for whoever gets it as arguments.
+/// The result, as arguments of the next call.
 pub(super) fn result_of(response: &Response) -> Box<RawValue> {
     response.result.clone().unwrap_or_else(|| raw(&RawObject::default()))
 }

@@ -1,4 +1,4 @@
-//! JSON objects whose members keep their own text: numbers and order come out as they went in.
+//! JSON objects whose members keep their source text: numbers and order stay as they are.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// Members in order; no key twice.
+/// Members in order, with unique keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RawObject(Vec<(String, Box<RawValue>)>);
 
 impl RawObject {
-    /// An object; `None` when the value is something else.
+    /// The object; `None` if the value is something else.
     pub(super) fn of(value: &RawValue) -> Option<Self> {
         serde_json::from_str(value.get()).ok()
     }
 
-    /// The object itself, or an object that has anything else as its only member.
+    /// The object itself, or an object with any other value as its only member.
     pub(super) fn boxed(value: &RawValue, key: &str) -> Self {
         Self::of(value).unwrap_or_else(|| Self(vec![(key.to_owned(), value.to_owned())]))
     }
@@ -34,7 +34,7 @@ impl RawObject {
         self.0.iter().find(|(own, _)| own == key).map(|(_, value)| &**value)
     }
 
-    /// Bytes of its text, but for the braces and escapes in keys.
+    /// Its size in bytes, without braces and escapes in keys.
     pub(super) fn size(&self) -> usize {
         let beside = "\"\":,".len();
         self.0.iter().map(|(key, value)| key.len() + value.get().len() + beside).sum()
@@ -44,7 +44,7 @@ impl RawObject {
         Self(last_wins(members, |(key, _)| key))
     }
 
-    /// With every member of `over` in its place.
+    /// Overrides members with those of `over`.
     #[must_use]
     pub(super) fn merged(mut self, over: Option<&Self>) -> Self {
         let Some(over) = over else { return self };
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(twice.merged(over.as_ref()).to_raw().get(), r#"{"a":3,"b":9,"d":null}"#);
     }
 
-    /// An object as text, with keys as often as they come.
+    /// An object as text, possibly with duplicate keys.
     fn text(members: &[(String, i32)]) -> String {
         let members: Vec<_> = members.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
         format!("{{{}}}", members.join(","))

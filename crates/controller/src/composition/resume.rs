@@ -1,4 +1,4 @@
-//! Compositions among the accepted calls: from the queue, and from the journal.
+//! Starts accepted compositions from the queue, or resumes them from the journal.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::{
 };
 use crate::{Controller, ControllerError, asynchronous::Held, resolve::Resolved};
 
-/// From where a composition goes on.
+/// Where a composition starts or resumes.
 pub(crate) enum Beginning<'a> {
-    /// It has not begun, and this is what was called.
+    /// From the beginning, with the called action.
     First(&'a Resolved),
-    /// It is in the journal.
+    /// From a step in the journal.
     Step(CompositionStep),
 }
 
 impl Controller {
-    /// Runs an accepted call that is a composition.
+    /// Runs an accepted composition.
     pub(crate) async fn compose_accepted(
         self: &Arc<Self>,
         held: &Held,

@@ -1,4 +1,4 @@
-//! Running a composition: from step to step, and from life to life.
+//! Runs a composition step by step, across restarts of the server.
 
 use std::{sync::Arc, time::Instant};
 
@@ -20,45 +20,46 @@ use crate::{
 const SEQUENCE_TOO_LONG: &str = "Too many actions in the sequence.";
 const NO_COMPONENT: &str = "Sequence component does not exist.";
 
-/// What stays the same while a composition runs.
+/// The constant part of a composition.
 pub(crate) struct Composition {
     /// Its own activation.
     pub(crate) id: ActivationId,
-    /// On whose account and with whose rights.
+    /// The account and rights under which it runs.
     pub(crate) namespace: NamespaceName,
     pub(crate) account: AccountNumber,
     pub(crate) subject: Arc<str>,
     pub(crate) transaction: Arc<str>,
     pub(crate) api_key: Option<Arc<str>>,
-    /// Its place among its namespace's calls, for those that its steps make with that key.
+    /// Its place in flight, which calls made by its steps with its key may borrow.
     pub(crate) place: Option<Arc<Place>>,
-    /// How many calls wait for it, each for the next.
+    /// Length of the chain of callers that wait for it.
     pub(crate) nested: u32,
     pub(crate) arrived: Instant,
-    /// Records are kept.
+    /// Whether records are kept.
     pub(crate) recorded: bool,
 }
 
-/// What became of a composition in this server's hands.
+/// How a run of a composition ended.
 pub(crate) enum CompositionEnd {
-    /// It is over, and this is its record.
+    /// It is over, with this record.
     Over(Box<Activation>),
-    /// The server is stopping; the next one goes on.
+    /// The server is stopping; its next run resumes it.
     Left,
 }
 
-/// What to do about the call at hand.
+/// The result of one transition.
 enum Doing {
-    /// It was a composition itself: its first call is at hand now.
+    /// The current call was itself a composition: its first call is the current one now.
     Entered,
-    /// Frames ended.
+    /// Frames were closed.
     Closed(Vec<Closed>),
     Left,
 }
 
 impl Controller {
-    /// Runs a composition to its end, or until the server stops. `earlier`: attempts of earlier lives at the step that is at hand;
-    /// `None` when the journal does not have that step yet. Records of what is nested are written here, its own by the caller.
+    /// Runs a composition to its end, or until the server stops. `earlier` counts the attempts of earlier
+    /// runs at the current step; `None` if the step is not in the journal yet. Records of nested compositions
+    /// are kept here, its own by the caller.
     pub(crate) async fn run_composition(
         self: &Arc<Self>,
         whose: &Composition,
@@ -67,7 +68,7 @@ impl Controller {
     ) -> CompositionEnd {
         loop {
             if self.stopping.is_cancelled() {
-                // The step before is done, and the next life is to know it.
+                // Journalled, since the previous step is done and must not be repeated after a restart.
                 if earlier.is_none()
                     && let Err(error) = self.journal(whose.id, &progress).await
                 {
@@ -94,7 +95,7 @@ impl Controller {
         }
     }
 
-    /// Does what is at hand.
+    /// Makes one transition.
     async fn go_on(
         self: &Arc<Self>,
         whose: &Composition,
@@ -129,7 +130,7 @@ impl Controller {
         }
     }
 
-    /// Calls the function that is at hand.
+    /// Calls the function of the current step.
     async fn call(
         self: &Arc<Self>,
         whose: &Composition,
@@ -160,7 +161,7 @@ impl Controller {
         }
     }
 
-    /// Writes down which call is at hand. It is durable when the call begins.
+    /// Journals the current call, durably before it begins.
     async fn journal(&self, id: ActivationId, progress: &Progress) -> Result<(), StoreError> {
         let state = serde_json::to_vec(progress).map_err(|error| StoreError::Failed {
             operation: "writing down a composition",
@@ -170,7 +171,7 @@ impl Controller {
     }
 }
 
-/// The call at hand leads nowhere.
+/// The current call could not be resolved.
 fn unresolved(progress: &mut Progress, why: &ControllerError) -> Vec<Closed> {
     let path = &progress.next.path;
     let broken = matches!(why.kind(), ErrorKind::Internal | ErrorKind::Unavailable);

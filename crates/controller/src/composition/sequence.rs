@@ -1,4 +1,4 @@
-//! Sequences as entities: creating and changing them.
+//! Sequences as entities: creating, changing, checking.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use crate::{
     versions::next_version,
 };
 
-/// What is asked for of a sequence. What is absent keeps its old value.
+/// A write of a sequence. An absent field keeps its old value.
 #[derive(Clone, Debug, Default)]
 pub struct PutSequence {
-    /// Replace what is there; without it, what is there stays, and the request is refused.
+    /// Replace an existing action; otherwise it is refused.
     pub overwrite: bool,
-    /// What is called, in order. `_` is the caller's namespace.
+    /// Its actions in order. `_` is the caller's namespace.
     pub components: Option<Vec<FunctionPath>>,
-    /// Set, key by key.
+    /// Merged key by key into the old ones.
     pub annotations: Annotations,
-    /// Removed before that.
+    /// Keys removed before that.
     pub remove_annotations: Vec<String>,
-    /// Kept because clients set them.
+    /// Stored because clients set them.
     pub limits: LimitsWish,
-    /// The version; without it, the next one.
+    /// The version; by default the next one.
     pub version: Option<Version>,
-    /// Kept because clients set it.
+    /// Stored because clients set it.
     pub publish: Option<bool>,
 }
 
 impl Controller {
-    /// Creates or overwrites a sequence; a function of its name becomes one.
+    /// Creates or overwrites a sequence; a function of its name is replaced by it.
     pub async fn put_sequence(
         self: &Arc<Self>,
         caller: &Caller,
@@ -56,7 +56,7 @@ impl Controller {
         };
         let bounds = &caller.limits().bounds;
         let limits = merge::limits(old.map_or(&self.config.defaults, |old| &old.limits), &put.limits)?;
-        // It has no instance in which calls could be at once.
+        // Concurrency does not apply, since a sequence has no instances.
         LimitBounds { min_concurrency: 1, ..bounds.clone() }.check(&limits)?;
         let known = match &there {
             Some(Entity::Sequence(old)) => Some((&old.annotations, old.version, old.publish)),
@@ -87,7 +87,7 @@ impl Controller {
         let (controller, caller) = (Arc::clone(self), caller.clone());
         let entity = Entity::Sequence(sequence.clone());
         let writing = async move {
-            // Namespace and package stay until the sequence is in them.
+            // Keeps namespace and package until the sequence is written.
             let _structure = controller.hold_namespace(caller.account()).await?;
             controller.check_package(sequence.path.package_path()).await?;
             let expected = revision.map_or(Expected::Absent, Expected::Revision);
@@ -96,7 +96,7 @@ impl Controller {
                 other => other?,
             };
             controller.forget_action(&sequence.path);
-            // A function may have been there.
+            // It may have replaced a function.
             controller.invoker.forget(&sequence.path, written - 1, &[]);
             controller.metrics.forget(sequence.path.namespace.as_str(), &sequence.path.local());
             tracing::info!(sequence = %sequence.path, version = %sequence.version, "written");
@@ -105,8 +105,8 @@ impl Controller {
         self.detached(writing).await
     }
 
-    /// The components as they are stored: all of them are there and may be read, and they are not too many and never the sequence itself,
-    /// whichever sequences and bindings they lead through.
+    /// The components as stored: all must exist and be readable by the caller, there must not be too many,
+    /// and the sequence must not contain itself, also not through other sequences and bindings.
     async fn checked(
         &self,
         caller: &Caller,

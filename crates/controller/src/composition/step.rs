@@ -1,4 +1,4 @@
-//! One step of a composition: a function that is called until an attempt ends.
+//! Executes one step of a composition: a function, attempted until an attempt counts.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -23,22 +23,22 @@ use crate::{
     record::{Draft, of_attempt, of_nothing},
 };
 
-/// How long beyond its own time limit a step may take, waiting for its turn included.
+/// Time beyond its own time limit that a step may take, including its wait for an instance.
 const BEYOND: Duration = Duration::from_secs(60);
 
-/// How long to wait when the scheduler takes no more calls: doubled each time, up to the last.
+/// First and longest delay while the scheduler refuses calls; doubled each time.
 const BUSY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 
-/// What became of a step.
+/// The result of a step.
 pub(super) enum Stepped {
     Ended(Ended),
-    /// It did not come back in time, and may still go on.
+    /// It did not return in time, and may still be running.
     TooLate,
-    /// The server is stopping; the next one makes it.
+    /// The server is stopping; its next run executes the step.
     Left,
 }
 
-/// What became of one attempt.
+/// The result of one attempt.
 enum Tried {
     Over(Response, u64),
     /// Flint or the host failed.
@@ -50,7 +50,7 @@ enum Tried {
 }
 
 impl Controller {
-    /// Makes a step whose attempts so far are `earlier`. The journal has it.
+    /// Executes a step that has had `earlier` attempts and is in the journal.
     pub(super) async fn step(
         self: &Arc<Self>,
         whose: &Composition,
@@ -112,7 +112,7 @@ impl Controller {
         }
     }
 
-    /// One attempt, with its record unless there will be another.
+    /// Makes one attempt, and its record unless another attempt follows.
     async fn try_step(
         self: Arc<Self>,
         composition: ActivationId,
@@ -122,7 +122,7 @@ impl Controller {
         last: bool,
     ) -> Tried {
         let arguments = match arguments.first() {
-            // What is not an object has nothing that defaults could stand beside.
+            // Defaults can only be merged with an object.
             Some(b'{') | None => call.callable.defaults.merge(arguments),
             Some(_) => Ok(arguments),
         };
@@ -135,7 +135,7 @@ impl Controller {
                 match self.attempt(&call, Body::Full(arguments), None, Some(before)).await {
                     Attempted::Refused(refusal) => return Tried::Refused(refusal),
                     Attempted::Over { draft, verdict, end } => (draft, verdict, end),
-                    // Not for a caller that wants JSON.
+                    // Impossible for a caller that wants JSON.
                     Attempted::Streaming { draft, .. } => {
                         (draft, Verdict::refused("The action answered with a stream."), CallEnd::default())
                     }
@@ -148,7 +148,7 @@ impl Controller {
             let why =
                 record.response.result.as_ref().map_or_else(String::new, |result| result.get().to_owned());
             let failed = Attempt::new(record.start, why.clone());
-            // One that failed before it had an instance was an attempt too.
+            // A failure before there was an instance counts as an attempt too.
             let begun = *begun.lock().unwrap_or_else(PoisonError::into_inner);
             let journal = &self.stores.compositions;
             let counted = match begun {
@@ -185,7 +185,7 @@ impl Controller {
         }))
     }
 
-    /// The record of a step that had all its attempts in earlier lives.
+    /// The record of a step that used up its attempts in earlier runs.
     fn give_up(
         &self,
         whose: &Composition,

@@ -1,4 +1,4 @@
-//! What a feed of `/whisk.system/alarms` is asked for, in the words of OpenWhisk's package, whose texts its users know.
+//! Arguments of the feeds in `/whisk.system/alarms`, with the error texts that OpenWhisk's users know.
 
 use flint_model::{Date, FeedPayload, FeedSource, ThenDelete, Timestamp};
 use jiff::{civil, fmt::rfc2822, tz::TimeZone};
@@ -9,16 +9,16 @@ use super::{
     schedule::{Schedule, plus},
 };
 
-/// An interval of which nobody has said when it starts waits so long, so that rules can be attached.
+/// Delay of an interval without a start date, so that rules can be attached first.
 const UNTIL_RULES_ARE_THERE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// The longest interval: ten years.
+/// Maximum interval: ten years.
 const MOST_MINUTES: u64 = 5_256_000;
 
-/// How many instants of a cron pattern are looked at for how close they are.
+/// Number of a cron pattern's instants that are checked for their distance.
 const LOOKED_AT: usize = 100;
 
-/// Which feed of the package was called.
+/// The feed that was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
     Cron,
@@ -26,7 +26,7 @@ pub(crate) enum Alarm {
     Once,
 }
 
-/// The arguments of a call; what is empty counts as not given.
+/// The arguments of a call; empty values count as absent.
 pub(crate) struct Arguments<'a> {
     pub(crate) given: &'a Map<String, Value>,
     pub(crate) now: Timestamp,
@@ -34,7 +34,7 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// An argument that is neither missing nor what JavaScript takes for nothing.
+    /// An argument that is present and not falsy in JavaScript's sense.
     pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
         self.given.get(name).filter(|value| match value {
             Value::Null | Value::Bool(false) => false,
@@ -44,7 +44,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// What a new feed fires at.
+    /// The schedule of a new feed.
     pub(crate) fn source(&self, alarm: Alarm) -> Result<FeedSource, String> {
         let source = match alarm {
             Alarm::Cron => {
@@ -68,7 +68,7 @@ impl<'a> Arguments<'a> {
         self.checked(source)
     }
 
-    /// What a feed fires at that is there; `None` when nothing about it is to change.
+    /// The changed schedule of an existing feed; `None` if it stays.
     pub(crate) fn changed(&self, old: &FeedSource) -> Result<Option<FeedSource>, String> {
         let new = match old.clone() {
             FeedSource::Alarm { cron, timezone, start, stop } => FeedSource::Alarm {
@@ -94,7 +94,7 @@ impl<'a> Arguments<'a> {
         self.checked(new).map(Some)
     }
 
-    /// What events carry; `None` when nothing is said about it.
+    /// The payload of events; `None` if not given.
     pub(crate) fn payload(&self) -> Result<Option<FeedPayload>, String> {
         match self.get("trigger_payload") {
             None => Ok(None),
@@ -106,7 +106,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// How often it may fire.
+    /// The maximum number of firings.
     pub(crate) fn max_triggers(&self) -> Result<Option<u64>, String> {
         let Some(given) = self.get("maxTriggers") else { return Ok(None) };
         match whole_number(given) {
@@ -119,7 +119,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Refuses what cannot be, or is never to fire.
+    /// Refuses schedules that are invalid or never fire.
     fn checked(&self, source: FeedSource) -> Result<FeedSource, String> {
         let (start, stop) = match &source {
             FeedSource::Alarm { start, stop, .. } => (start.as_ref(), stop.as_ref()),
@@ -153,7 +153,7 @@ impl<'a> Arguments<'a> {
         Ok(source)
     }
 
-    /// Whether its instants are as far apart as they have to be here.
+    /// Whether its instants keep the configured minimum distance.
     fn check_distance(
         &self,
         source: &FeedSource,
@@ -242,7 +242,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// An instant as ISO 8601 says it, without an offset in UTC, or as mail does.
+/// An instant in ISO 8601, in UTC if it has no offset, or in the format of mail.
 fn instant_of(text: &str) -> Option<jiff::Timestamp> {
     let text = text.trim();
     let utc = |local: civil::DateTime| local.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());
@@ -252,12 +252,12 @@ fn instant_of(text: &str) -> Option<jiff::Timestamp> {
 }
 
 fn as_date(instant: Option<jiff::Timestamp>, text: Option<&String>) -> Option<Date> {
-    // One before 1970 is in the past, which is all that matters about it.
+    // One before 1970 only has to be in the past.
     let millis = u64::try_from(instant?.as_millisecond()).unwrap_or(0);
     Some(Date { at: Timestamp::from_millis(millis), text: text.cloned() })
 }
 
-/// A whole number, also one that came as text.
+/// An integer, also as text.
 fn whole_number(given: &Value) -> Option<i64> {
     match given {
         Value::Number(number) => number.as_i64().or_else(|| {
@@ -269,7 +269,7 @@ fn whole_number(given: &Value) -> Option<i64> {
     }
 }
 
-/// A value as text, cut where it is long.
+/// A value as text, truncated.
 fn shown(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     text.chars().take(100).collect()

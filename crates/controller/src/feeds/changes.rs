@@ -1,4 +1,4 @@
-//! Which feeds were written since it was last asked.
+//! Collects which feeds were written since the last time they were asked for.
 
 use std::{
     collections::HashSet,
@@ -9,16 +9,16 @@ use std::{
 use flint_model::{EntityPath, NamespaceName};
 use tokio::sync::Notify;
 
-/// What there is to look at again.
+/// Feeds to look at again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changed {
-    /// Feeds of these triggers.
+    /// Those of these triggers.
     pub(crate) triggers: HashSet<EntityPath>,
-    /// And all of these namespaces.
+    /// All of these namespaces.
     pub(crate) namespaces: HashSet<NamespaceName>,
 }
 
-/// Collects it.
+/// The collector.
 #[derive(Default)]
 pub(crate) struct Changes {
     changed: Mutex<Changed>,
@@ -43,7 +43,7 @@ impl Changes {
         self.told.notify_one();
     }
 
-    /// Waits until something has changed, and takes what has.
+    /// Waits for changes, and takes them.
     pub(crate) async fn next(&self) -> Changed {
         self.told.notified().await;
         mem::take(&mut *self.changed.lock().unwrap_or_else(PoisonError::into_inner))

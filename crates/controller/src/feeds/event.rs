@@ -1,4 +1,4 @@
-//! Messages as an event carries them.
+//! Messages in the form in which an event carries them.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,12 @@ use flint_nats::Message;
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
-/// What the messages of an event are under, beside the feed's payload.
+/// The event's member for messages, besides the feed's payload.
 const MESSAGES: &str = "messages";
 
-/// Takes from the beginning of `messages` as many as fit into an event of at most `most` bytes, at least one; gives the event, and how
-/// many they are. Of a message that is too large for an event of its own, it says that, and where the message is.
+/// Builds an event of at most `most` bytes from as many of the first `messages` as fit, at least one; returns
+/// the event and their number. For a message too large for an event of its own, the event states this and
+/// where the message is.
 pub(crate) fn event_of(
     source: &NatsSource,
     payload: &FeedPayload,
@@ -21,14 +22,14 @@ pub(crate) fn event_of(
 ) -> (String, usize) {
     let mut beside = payload.members();
     beside.remove(MESSAGES);
-    // All of it can be written as JSON.
+    // Serialising these values cannot fail.
     let mut event = serde_json::to_string(&beside).unwrap_or_else(|_| "{}".to_owned());
     event.pop();
     if event.len() > 1 {
         event.push(',');
     }
     event.push_str(&format!("{}:[", Value::from(MESSAGES)));
-    // With the two brackets at the end, and a comma for each message but the first.
+    // Less the two closing brackets; each message but the first also takes a comma.
     let mut room = most.saturating_sub(event.len() + 2);
     let mut taken = 0;
     for message in messages {
@@ -51,7 +52,7 @@ pub(crate) fn event_of(
     (event, taken)
 }
 
-/// What stands for a message that does not fit into an event.
+/// The placeholder for a message that does not fit into an event.
 fn too_large(message: &Message) -> Value {
     let mut shown = json!({
         "subject": message.subject,
@@ -64,7 +65,7 @@ fn too_large(message: &Message) -> Value {
     shown
 }
 
-/// A message, with names that OpenWhisk's feed of Kafka has too where it has them.
+/// A message, with the names of OpenWhisk's Kafka feed where it has them.
 #[derive(Serialize)]
 struct Shown<'a> {
     subject: &'a str,
@@ -80,7 +81,7 @@ struct Shown<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Shape<'a> {
-    /// As it came: numbers are not read and written again.
+    /// Verbatim, so that numbers keep their digits.
     Json(&'a RawValue),
     Text(&'a str),
     Base64(String),
@@ -103,7 +104,7 @@ impl<'a> Shown<'a> {
 
     /// The message as JSON.
     fn text(&self) -> String {
-        // All of it can be written as JSON.
+        // Serialising these values cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -190,7 +191,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, every message is in one event, in order, and an event is JSON that is no larger than it may be.
+        /// For any messages: each is in one event, in order, and every event is JSON within the size limit.
         #[test]
         fn no_message_is_left_out(
             payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 1..20),

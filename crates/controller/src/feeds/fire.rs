@@ -1,4 +1,4 @@
-//! A feed fires its trigger.
+//! Fires the trigger of a feed.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,17 +9,17 @@ use uuid::Uuid;
 
 use crate::{Controller, ControllerError, Firing};
 
-/// What a feed fires with.
+/// An event of a feed.
 pub(super) struct Event {
     /// A JSON object.
     pub(super) payload: String,
-    /// Of an alarm the instant, in ms since 1970; of a stream the number of the last message. No two events have the same.
+    /// Identifies the event: an alarm's instant in ms since 1970, or a stream's last sequence number.
     pub(super) instant: Option<String>,
 }
 
 impl Controller {
-    /// Fires the trigger of a feed, and lets the feed go on as `after`, by one commit. The functions that are called find in
-    /// `__ow_headers` which feed it was, and what tells this event from others.
+    /// Fires the trigger of a feed and advances the feed to `after`, in one commit. The called functions find
+    /// the feed and the event's identity in `__ow_headers`.
     pub(super) async fn fire_feed(
         self: &Arc<Self>,
         feed: &Feed,

@@ -1,7 +1,8 @@
-//! The life of a feed as its users see it: `CREATE`, `READ`, `UPDATE`, `PAUSE`, `UNPAUSE`, `DELETE`.
+//! The lifecycle of a feed as its users see it: `CREATE`, `READ`, `UPDATE`, `PAUSE`, `UNPAUSE`, `DELETE`.
 //!
-//! It is asked for by calling the feed's action, which runs here instead of in a sandbox. Arguments and answers are those of OpenWhisk's
-//! package. The key that clients send along (`authKey`) is not needed, and not kept: who calls is known already.
+//! Requests are calls of the feed's action, which runs here instead of in a sandbox. Arguments and answers
+//! are those of OpenWhisk's package. The key that clients send along (`authKey`) is neither needed nor kept:
+//! the caller is already authenticated.
 
 use flint_model::{
     EntityName, EntityPath, Feed, FeedSource, FeedState, NamespaceName, ThenDelete, Timestamp,
@@ -17,13 +18,13 @@ use super::{
 };
 use crate::{Caller, Controller, ControllerError};
 
-/// How often a change is made anew when the feed fires at that very moment.
+/// Attempts at a change that conflicts with a firing.
 const TRIES: usize = 8;
 
-/// Why a lifecycle event did not happen.
+/// Why a lifecycle event failed.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// What was asked for is wrong.
+    /// The request is invalid.
     Because(String),
     /// Flint failed.
     Failed(ControllerError),
@@ -50,7 +51,7 @@ impl From<StoreError> for Refused {
 }
 
 impl Controller {
-    /// Does what a call of a feed's action asks for.
+    /// Handles a call of a feed's action.
     pub(crate) async fn feed_lifecycle(
         &self,
         caller: &Caller,
@@ -74,7 +75,7 @@ impl Controller {
             "PAUSE" => self.change_feed(&trigger, |feed| paused(feed, arguments.now)).await,
             "UNPAUSE" => self.change_feed(&trigger, |feed| resumed(feed, arguments.now)).await,
             "DELETE" => {
-                // A trigger that is gone has taken it along, and clients ask for this nevertheless.
+                // The feed was deleted with its trigger, but clients still send this.
                 self.stores.feeds.delete_feed(&trigger).await?;
                 self.feeding.tell(&trigger);
                 Ok(json!({"status": "success"}))
@@ -133,7 +134,7 @@ impl Controller {
         }
     }
 
-    /// What is kept of a feed, and how it goes with its connection.
+    /// The stored feed with the state of its connection.
     fn shown(&self, feed: &Feed) -> Value {
         let mut shown = shown(feed);
         set(
@@ -149,7 +150,7 @@ impl Controller {
         feed.ok_or_else(|| format!("the trigger /{trigger} has no feed of this server's").into())
     }
 
-    /// Writes what `change` makes of a feed; again when the feed has fired meanwhile.
+    /// Writes the feed that `change` returns; repeated if the feed has fired meanwhile.
     async fn change_feed(
         &self,
         trigger: &EntityPath,
@@ -174,7 +175,7 @@ impl Controller {
     }
 }
 
-/// The feed with what its owner wants changed. It fires from now on, also when it did not any more.
+/// The feed with the requested changes. It is active again, even if it had ended.
 fn updated(feed: Feed, arguments: &Arguments<'_>, reach: &Reach) -> Result<Feed, String> {
     let source = match &feed.source {
         FeedSource::Nats(source) => arguments.changed_nats(source, reach)?,
@@ -185,10 +186,10 @@ fn updated(feed: Feed, arguments: &Arguments<'_>, reach: &Reach) -> Result<Feed,
     if source.is_none() && payload.is_none() && !is_bounded_anew {
         return Err("no updatable parameters were specified".to_owned());
     }
-    // Its instants stay what they are, also one that is due and waits.
+    // Its schedule stays as it is, including an instant that is due and waiting.
     let keeps_time = source.is_none() && feed.state == FeedState::Active;
     let source = source.unwrap_or(feed.source.clone());
-    // Given as -1 it takes the bound away.
+    // -1 removes the bound.
     let left = if is_bounded_anew { most } else { feed.left };
     let changed = Feed { source, payload: payload.unwrap_or(feed.payload.clone()), left, ..feed };
     if keeps_time { Ok(changed) } else { resumed(changed, arguments.now) }
@@ -203,7 +204,7 @@ fn paused(feed: Feed, now: Timestamp) -> Result<Feed, String> {
     }
 }
 
-/// The feed as it fires from now on. What has passed while it did not is not made up for.
+/// The feed, active from now on. Instants that passed while it was not are skipped.
 fn resumed(feed: Feed, now: Timestamp) -> Result<Feed, String> {
     let after = feed.last.map_or(now, |last| last.max(now));
     let next = match Schedule::of(&feed.source)? {
@@ -220,7 +221,7 @@ fn resumed(feed: Feed, now: Timestamp) -> Result<Feed, String> {
     Ok(Feed { state: FeedState::Active, since, next, retry_at: None, ..feed })
 }
 
-/// The trigger that a call is about: one of the caller's namespace, whether it is named by a path or not.
+/// The trigger in a request: always one of the caller's namespace, given by name or path.
 fn trigger_of(given: &Map<String, Value>, own: &NamespaceName) -> Result<EntityPath, String> {
     let Some(Value::String(name)) = given.get("triggerName") else {
         return Err("no trigger name parameter was provided".to_owned());
@@ -239,14 +240,14 @@ fn trigger_of(given: &Map<String, Value>, own: &NamespaceName) -> Result<EntityP
     Ok(EntityPath::new(own.clone(), name))
 }
 
-/// Which feed's action was called.
+/// The action that was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     Alarm(Alarm),
     Nats,
 }
 
-/// What a feed's users read of it.
+/// A feed as its users see it.
 fn shown(feed: &Feed) -> Value {
     let mut config = json!({"name": feed.trigger, "namespace": feed.namespace, "payload": feed.payload});
     let mut status = json!({

@@ -1,7 +1,8 @@
-//! Which triggers are listened for: those whose feed is a subject of NATS and active, each by a task and a connection of its own.
+//! Manages the listeners: one task with a connection of its own for each trigger whose feed is an active NATS
+//! subject.
 //!
-//! There are at most so many at once, on the whole and of a namespace; further ones wait until there is room. A feed that was changed is
-//! listened for anew, once the task for what it was has ended: there are never two for one trigger.
+//! Their number is limited in total and per namespace; further ones wait until there is room. A changed feed
+//! gets a new listener once the old one has ended: a trigger never has two.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -21,10 +22,10 @@ use crate::{Controller, ControllerError};
 
 /// Feeds read at once.
 const BATCH: usize = 64;
-/// How long after a failure of the store it is tried again.
+/// Delay before a retry after a failure of the store.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// How it goes with those that are listened for, in words for their users.
+/// The state of each listener's connection, in words for users.
 #[derive(Default)]
 pub(crate) struct Connections(Mutex<HashMap<EntityPath, String>>);
 
@@ -37,23 +38,23 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(trigger);
     }
 
-    /// How it goes with one trigger's connection; `None` when there is none.
+    /// The state of a trigger's connection, if it has one.
     pub(crate) fn of(&self, trigger: &EntityPath) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(trigger).cloned()
     }
 }
 
-/// What a task listens to.
+/// What a listener listens to.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Listening {
     pub(super) trigger: EntityPath,
     pub(super) source: NatsSource,
-    /// Since when the feed is active: another one of the same trigger is another one.
+    /// When the feed became active; tells it from an earlier feed of the same trigger.
     pub(super) since: Timestamp,
 }
 
 impl Listening {
-    /// What is to be listened to for a feed; `None` when nothing is.
+    /// What to listen to for a feed, if anything.
     pub(super) fn of(feed: &Feed) -> Option<Self> {
         match (&feed.source, &feed.state) {
             (FeedSource::Nats(source), FeedState::Active) => {
@@ -64,14 +65,14 @@ impl Listening {
     }
 }
 
-/// A task that listens.
+/// A running listener.
 struct Listener {
     listening: Listening,
     task: Id,
     stop: CancellationToken,
 }
 
-/// Who wants to be listened for, and who is.
+/// Wanted and running listeners.
 #[derive(Default)]
 struct Listeners {
     wanted: BTreeSet<EntityPath>,
@@ -86,7 +87,7 @@ impl Listeners {
 }
 
 impl Controller {
-    /// Listens for as long as the server runs.
+    /// Manages listeners while the server runs.
     pub(crate) async fn listen(self: Arc<Self>) {
         let mut listeners = Listeners::default();
         let mut work = self.look_everywhere(&mut listeners).await;
@@ -101,7 +102,7 @@ impl Controller {
                     () = self.stopping.cancelled() => break,
                     () = sleep(AFTER_FAILURE) => {}
                 }
-                // Which change was lost to the failure is not known any more.
+                // The failure lost track of which feed changed.
                 work = self.look_everywhere(&mut listeners).await;
                 continue;
             }
@@ -150,7 +151,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Notes what is wanted for a trigger with this feed, and stops who listens to something else.
+    /// Registers a trigger's feed, and stops a listener to anything else.
     fn look_at_one(&self, listeners: &mut Listeners, trigger: &EntityPath, feed: Option<&Feed>) {
         let wanted = feed.and_then(Listening::of);
         let listener = listeners.running.get(trigger);
@@ -169,7 +170,7 @@ impl Controller {
         }
     }
 
-    /// Begins to listen for those that want it and for whom there is room.
+    /// Starts wanted listeners as far as there is room.
     async fn start_listeners(self: &Arc<Self>, listeners: &mut Listeners) -> Result<(), ControllerError> {
         let waiting: Vec<_> =
             listeners.wanted.iter().filter(|one| !listeners.running.contains_key(*one)).cloned().collect();

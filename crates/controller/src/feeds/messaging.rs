@@ -1,4 +1,4 @@
-//! What a feed of `/whisk.system/messaging` is asked for.
+//! Arguments of the feeds in `/whisk.system/messaging`.
 
 use flint_model::{Deliver, FeedSource, NatsLogin, NatsServer, NatsSource};
 use flint_nats::Reach;
@@ -6,18 +6,18 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::Arguments;
 
-/// Most servers of a feed.
+/// Maximum number of servers per feed.
 const SERVERS: usize = 10;
-/// The longest subject, group, name of a stream, user's name or password.
+/// Maximum length of a subject, group, stream name, user name or password.
 const LONGEST: usize = 256;
-/// The longest credentials, and the longest certificates.
+/// Maximum length of credentials and of certificates.
 const LONGEST_FILE: usize = 32 * 1024;
 
-/// The arguments that replace what was said about a login.
+/// Login arguments: any of them replaces the whole login.
 const LOGIN: [&str; 4] = ["user", "password", "token", "credentials"];
 
 impl Arguments<'_> {
-    /// What a new feed listens to.
+    /// The source of a new feed.
     pub(crate) fn nats_source(&self, reach: &Reach) -> Result<FeedSource, String> {
         let servers = self.servers()?.ok_or("natsFeed is missing the servers parameter")?;
         let subject = self.word("subject")?.ok_or("natsFeed is missing the subject parameter")?;
@@ -36,7 +36,7 @@ impl Arguments<'_> {
         checked(source, reach).map(FeedSource::Nats)
     }
 
-    /// What a feed listens to that is there; `None` when nothing about it is to change.
+    /// The changed source of an existing feed; `None` if it stays.
     pub(crate) fn changed_nats(&self, old: &NatsSource, reach: &Reach) -> Result<Option<FeedSource>, String> {
         let flag = |name: &str, old| match self.given.get(name) {
             None | Some(Value::Null) => old,
@@ -61,7 +61,7 @@ impl Arguments<'_> {
         if new == *old {
             return Ok(None);
         }
-        // What is never shown is not to be read by sending it elsewhere, or unencrypted.
+        // Stored secrets must not leak by being sent to another server or unencrypted.
         let is_known = new.servers.iter().all(|server| old.servers.contains(server)) && new.tls >= old.tls;
         if !is_known && !logs_in_anew && new.login != NatsLogin::Nobody {
             return Err("the login was given for other servers, or for tls: give it again".to_owned());
@@ -107,7 +107,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// What is given, an empty text for nothing; else what was.
+    /// The given value, with an empty text meaning none; otherwise the old one.
     fn unless_given(
         &self,
         name: &str,
@@ -140,7 +140,7 @@ impl Arguments<'_> {
     }
 }
 
-/// Refuses what cannot be.
+/// Refuses invalid sources.
 fn checked(source: NatsSource, reach: &Reach) -> Result<NatsSource, String> {
     for server in &source.servers {
         reach.check(server).map_err(|error| error.to_string())?;
@@ -161,7 +161,7 @@ fn checked(source: NatsSource, reach: &Reach) -> Result<NatsSource, String> {
     }
 }
 
-/// A subject as NATS takes it: tokens between dots, of which `*` stands for one and `>` for all that follow.
+/// A NATS subject: tokens separated by dots, where `*` matches one token and `>` all that follow.
 fn checked_subject(subject: String) -> Result<String, String> {
     let tokens: Vec<_> = subject.split('.').collect();
     let legal = |(at, token): (usize, &&str)| match *token {
@@ -180,7 +180,7 @@ fn checked_subject(subject: String) -> Result<String, String> {
     }
 }
 
-/// What a feed's users read of it. Secrets are not among it.
+/// A source as users see it, without secrets.
 pub(crate) fn shown(source: &NatsSource) -> Map<String, Value> {
     let mut shown = Map::new();
     let mut set = |key: &str, value: Value| shown.insert(key.to_owned(), value);

@@ -1,6 +1,6 @@
-//! Feeds: what fires triggers by itself. [`lifecycle`] is how users make and change them, by calling a feed's action with a
-//! `lifecycleEvent`; [`ring`] fires them when they are due, by the rules of [`turn`],
-//! and [`receive`] when messages come, for those that [`listen`] finds.
+//! Feeds: sources of events that fire triggers. [`lifecycle`] creates and changes them through calls of a
+//! feed's action with a `lifecycleEvent`; [`ring`] fires alarms when they are due, by the rules of [`turn`],
+//! and [`receive`] fires on messages, in the listeners managed by [`listen`].
 
 mod arguments;
 mod changes;
@@ -25,16 +25,16 @@ use flint_model::{EntityPath, NamespaceName};
 use listen::Connections;
 use tokio::sync::{Mutex, Notify};
 
-/// What the controller keeps for them.
+/// The controller's state for feeds.
 #[derive(Default)]
 pub(crate) struct Feeding {
-    /// Told when a feed was written: one may be due earlier than was known.
+    /// Notified when a feed was written: it may be due earlier than expected.
     changed: Notify,
-    /// Told the same: one may have to be listened to.
+    /// Collects written feeds, which may need a listener.
     listening: Changes,
-    /// How it goes with those that are listened to.
+    /// The states of the listeners' connections.
     connections: Connections,
-    /// Held while feeds are fired, so that it is done by one at a time.
+    /// Held while feeds are fired, so that only one task fires.
     firing: Mutex<()>,
 }
 

@@ -1,8 +1,9 @@
-//! Listening for one trigger: a connection, made again with growing patience when it ends.
+//! Listens for one trigger: a connection, renewed with increasing delays when it ends.
 //!
-//! Received messages fire the trigger before further ones are taken. The position in a stream is written by the commit that makes the calls durable,
-//! and messages are acknowledged only then: one that is delivered again is recognised by its position and skipped. A firing that is refused for
-//! now, because a queue is full or the namespace throttled, is retried.
+//! Received messages fire the trigger before further ones are taken. The commit that makes the calls durable
+//! also writes the position in the stream, and messages are acknowledged only then: a redelivered one is
+//! recognised by its position and skipped. A firing that is refused temporarily, because a queue is full or
+//! the namespace throttled, is retried.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -15,16 +16,16 @@ use tokio_util::sync::CancellationToken;
 use super::{event::event_of, fire::Event, listen::Listening, turn::spent};
 use crate::{Controller, ControllerError, ErrorKind};
 
-/// Messages of one firing.
+/// Maximum number of messages per firing.
 const MESSAGES: usize = 100;
-/// Before a connection is made again, or a firing tried again: doubled each time, up to the last.
+/// First and longest delay before reconnecting or firing again; doubled each time.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// Messages of a stream are asked for again when nothing is heard of them for a minute.
+/// Interval of progress reports: a stream redelivers messages of which it hears nothing for a minute.
 const KEEP: Duration = Duration::from_secs(20);
 
-/// Why listening has ended.
+/// Why a listener ended.
 enum Ended {
-    /// The feed is another one now, or none; or the server stops.
+    /// The feed was changed or deleted, or the server stops.
     Changed,
     Failed(String),
 }
@@ -36,7 +37,7 @@ impl From<NatsError> for Ended {
 }
 
 impl Controller {
-    /// Listens until it is told to stop, or its feed is another one.
+    /// Listens until told to stop or its feed changes.
     pub(super) async fn listen_for(self: Arc<Self>, listening: Listening, stop: CancellationToken) {
         let (trigger, mut pause) = (&listening.trigger, PAUSE.0);
         loop {
@@ -58,7 +59,7 @@ impl Controller {
         }
     }
 
-    /// Connects, and fires with what comes, until something ends that.
+    /// Connects, and fires for incoming messages, until it ends.
     async fn receive(
         self: &Arc<Self>,
         listening: &Listening,
@@ -107,7 +108,8 @@ impl Controller {
         self.feeding.connections.set(trigger, state);
     }
 
-    /// Whether the feed, which is not listened for any more, will read the same messages again: it is paused, or changed in other ways.
+    /// Whether the feed, which is no longer listened for, will read the same messages again: it was paused,
+    /// or changed in other respects.
     async fn goes_on_later(&self, trigger: &EntityPath, old: &NatsSource) -> bool {
         match self.stores.feeds.feed(trigger).await {
             Ok(None) => false,
@@ -119,7 +121,8 @@ impl Controller {
         }
     }
 
-    /// Writes down where the reading of a stream begins, before anything is read: what comes while the server is away is missed by nobody.
+    /// Stores the position at which the reading of a stream begins, before reading: messages that arrive
+    /// while the server is down are not missed.
     async fn remember_beginning(&self, feed: Feed, receiver: &Receiver) -> Result<(), Ended> {
         let position = receiver.beginning().cloned();
         if position.is_none() || position == feed.position {
@@ -132,7 +135,7 @@ impl Controller {
         }
     }
 
-    /// The feed as it is now, if it still is what is listened for.
+    /// The present feed, if it is still the one that is listened for.
     async fn still(&self, listening: &Listening) -> Result<Feed, Ended> {
         match self.stores.feeds.feed(&listening.trigger).await {
             Ok(Some(feed)) if Listening::of(&feed).as_ref() == Some(listening) => Ok(feed),
@@ -141,7 +144,7 @@ impl Controller {
         }
     }
 
-    /// Fires for all messages of a batch, in as many events as they need. Returns when that is durable.
+    /// Fires for all messages of a batch, in as many events as they need. Returns once that is durable.
     async fn fire_batch(
         self: &Arc<Self>,
         listening: &Listening,
@@ -160,7 +163,7 @@ impl Controller {
                 continue;
             }
             if receiver.beginning().is_some() && matches!(self.has_rules(trigger).await, Ok(false)) {
-                // A stream keeps its messages also for a rule that is made after the feed.
+                // A stream keeps its messages for rules that are created after the feed.
                 let state = "connected; what has come waits, because the trigger has no rule yet";
                 self.feeding.connections.set(trigger, state);
                 keep_for(PAUSE.0, receiver, batch).await;
@@ -169,7 +172,7 @@ impl Controller {
             let (event, count) = event_of(source, &feed.payload, rest, most);
             match self.fire_messages(feed, receiver, &rest[..count], event).await {
                 Ok(()) => (from, pause) = (from + count, PAUSE.0),
-                // It was changed meanwhile; or it is gone, which is seen next.
+                // The feed was changed meanwhile, or deleted, which is noticed next.
                 Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {}
                 Err(error) => {
                     let detail = error.detail().unwrap_or_else(|| error.to_string());
@@ -214,7 +217,7 @@ impl Controller {
     }
 }
 
-/// Whether a message was fired for before.
+/// Whether a message has fired before.
 fn is_known(feed: &Feed, receiver: &Receiver, message: &Message) -> bool {
     match (&feed.position, receiver.beginning(), message.sequence) {
         (Some(position), Some(beginning), Some(sequence)) => {
@@ -224,15 +227,15 @@ fn is_known(feed: &Feed, receiver: &Receiver, message: &Message) -> bool {
     }
 }
 
-/// As many messages as follow each other in their stream. One that is given again comes late, behind others, and may be known only when these
-/// were fired for.
+/// The longest prefix of messages with ascending positions. A redelivered message comes late, after others,
+/// and may be recognisable only once these have fired.
 fn in_order(messages: &[Message]) -> &[Message] {
     let goes_back = |pair: &[Message]| pair[0].sequence.is_some() && pair[1].sequence <= pair[0].sequence;
     let end = messages.windows(2).position(goes_back).map_or(messages.len(), |last| last + 1);
     &messages[..end]
 }
 
-/// Waits, while messages of a stream are kept from being given again.
+/// Waits, and keeps a stream from redelivering messages meanwhile.
 async fn keep_for(pause: Duration, receiver: &Receiver, batch: &Batch) {
     let mut left = pause;
     loop {

@@ -1,7 +1,7 @@
-//! Firing feeds when they are due.
+//! Fires alarms when they are due.
 //!
-//! No schedule is kept in memory: what is due is read from the store, and a firing is one commit. So a server may be killed at any point; after a
-//! restart it reads the same schedule.
+//! No schedule is kept in memory: due feeds are read from the store, and a firing is one commit. So the
+//! server may be killed at any point, and reads the same schedule after a restart.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,24 +18,24 @@ use crate::{Caller, Controller, ControllerError, ErrorKind};
 
 /// Feeds read at once.
 const BATCH: usize = 64;
-/// What they take together, unless one takes more: each brings its payload, which becomes calls.
+/// Maximum bytes of a batch, unless a single feed takes more: each brings its payload, which becomes calls.
 pub(super) const BATCH_BYTES: ByteSize = ByteSize::mib(4);
-/// Feeds fired at once: their commits are made together.
+/// Concurrent firings, whose commits are grouped.
 const AT_ONCE: usize = 32;
 
-/// The clock is looked at so often while something is to come, so that nobody is long surprised by one that was set.
+/// Longest sleep while an alarm is to come, which bounds the delay after the clock was set.
 const NAP: Duration = Duration::from_secs(15);
-/// How long after a failure of the store it is tried again.
+/// Delay before a retry after a failure of the store.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// Throttles count by the minute, so a firing that was refused is tried again in the next one.
+/// Throttles count per minute, so a refused firing is retried in the next one.
 const MINUTE_MS: u64 = 60_000;
-/// A clock that goes back by more was set.
+/// The clock was set back if it goes back by more than this.
 const SET_BACK: Duration = Duration::from_secs(60);
 
 impl Controller {
-    /// Fires feeds for as long as the server runs.
+    /// Fires alarms while the server runs.
     pub(crate) async fn ring(self: Arc<Self>) {
-        // Whatever the clock has done since an earlier life, that life's feeds are looked at once.
+        // The clock may have been set since the last run, so its feeds are checked at once.
         let mut seen = Timestamp::from_millis(u64::MAX);
         loop {
             let now = self.stores.clock.now();
@@ -68,7 +68,7 @@ impl Controller {
         }
     }
 
-    /// Fires every feed that is due now; gives when the next one is.
+    /// Fires every alarm that is due; returns when the next one is.
     pub async fn fire_due(self: &Arc<Self>) -> Result<Option<Timestamp>, ControllerError> {
         let _one_at_a_time = self.feeding.firing.lock().await;
         loop {
@@ -83,14 +83,14 @@ impl Controller {
         }
     }
 
-    /// Does what is to be done about a feed that is due.
+    /// Handles a feed that is due.
     async fn look_at(self: &Arc<Self>, feed: Feed, now: Timestamp) -> Result<(), ControllerError> {
         let done = match &feed.state {
             FeedState::Leaving => self.leave(&feed).await,
             _ => match Schedule::of(&feed.source) {
                 Ok(None) => Ok(()), // it has no instants
                 Ok(Some(schedule)) => match turn(&feed, &schedule, now, &self.config.feeds) {
-                    // The store has it as due, so this is a clock that was set between two looks.
+                    // Due according to the store: the clock was set between two reads.
                     Turn::Wait => Ok(()),
                     Turn::Skip(after) => {
                         tracing::info!(trigger = %feed.path(), "what its feed has missed is too long ago to be fired for");
@@ -109,7 +109,7 @@ impl Controller {
         };
         let Err(error) = done else { return Ok(()) };
         match error.kind() {
-            // Somebody has changed or deleted it meanwhile.
+            // Changed or deleted meanwhile.
             ErrorKind::Conflict | ErrorKind::NotFound => Ok(()),
             ErrorKind::Internal | ErrorKind::Unavailable => Err(error),
             _ => {
@@ -129,7 +129,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Deletes a trigger that has fired once, with its rules where its owner wanted that; its feed goes with it.
+    /// Deletes a trigger after its only firing, with its rules if its owner wanted that; its feed is deleted
+    /// with it.
     async fn leave(self: &Arc<Self>, feed: &Feed) -> Result<(), ControllerError> {
         let Some(owner) = self.caller_of(&feed.namespace, &feed.subject).await? else {
             return Err(ControllerError::BadKey);
@@ -150,7 +151,7 @@ impl Controller {
         }
     }
 
-    /// Looks at every feed by a clock that shows an earlier time than before.
+    /// Checks every feed after the clock was set back.
     async fn clock_was_put_back(&self, now: Timestamp) -> Result<(), ControllerError> {
         let mut after = None;
         loop {

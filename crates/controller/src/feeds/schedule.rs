@@ -1,4 +1,4 @@
-//! The instants of an alarm. Pure arithmetic: what time it is is said by the caller.
+//! Computes the instants of an alarm. Pure arithmetic: the caller supplies the time.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use croner::{
 use flint_model::{Date, FeedSource, Timestamp};
 use jiff::{Zoned, tz::TimeZone};
 
-/// The longest cron pattern, and the longest name of a time zone.
+/// Maximum length of a cron pattern and of a time zone's name.
 const LONGEST: usize = 256;
 
-/// The instants at which something is to happen, from a first one to a last one where it has them.
+/// A series of instants, possibly with a first and a last one.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     rhythm: Rhythm,
@@ -22,9 +22,9 @@ pub(crate) struct Schedule {
 
 #[derive(Debug)]
 enum Rhythm {
-    /// Those that the pattern matches, by the clocks of that zone.
+    /// Instants that match the pattern in this time zone.
     Cron(Box<Cron>, TimeZone),
-    /// One each period, in ms.
+    /// One per period, in ms.
     Every {
         period: u64,
         first: u64,
@@ -33,7 +33,7 @@ enum Rhythm {
 }
 
 impl Schedule {
-    /// The schedule of an alarm, of another feed none; the error says what is wrong with it.
+    /// The schedule of an alarm; `None` for other feeds; the error says what is wrong with it.
     pub(crate) fn of(source: &FeedSource) -> Result<Option<Self>, String> {
         let at = |date: &Option<Date>| date.as_ref().map(|date| date.at);
         Ok(Some(match source {
@@ -76,7 +76,7 @@ impl Schedule {
         next.filter(|next| *next > after && self.stop.is_none_or(|stop| *next <= stop))
     }
 
-    /// The last instant that is not after `until`.
+    /// The last instant not after `until`.
     pub(crate) fn latest(&self, until: Timestamp) -> Option<Timestamp> {
         let until = self.stop.map_or(until, |stop| until.min(stop));
         let latest = match &self.rhythm {
@@ -92,13 +92,13 @@ impl Schedule {
         latest.filter(|latest| *latest <= until && self.start.is_none_or(|start| *latest >= start))
     }
 
-    /// The first instant after one that was used, and no closer to it than allowed.
+    /// The first instant that is at least `apart` after the one used last.
     pub(crate) fn next_spaced(&self, used: Timestamp, apart: Duration) -> Option<Timestamp> {
         self.next(used.max(minus(plus(used, apart), Duration::from_millis(1))))
     }
 }
 
-/// Reads a cron pattern.
+/// Parses a cron pattern.
 fn pattern(text: &str) -> Result<Cron, String> {
     let parser = CronParser::builder()
         .seconds(Seconds::Optional)
@@ -113,7 +113,7 @@ fn pattern(text: &str) -> Result<Cron, String> {
     parser.parse(text).map_err(|error| wrong(&error.to_string()))
 }
 
-/// Finds a time zone by its IANA name. Flint brings the zones' data along, so that it is the same on every host.
+/// A time zone by its IANA name. The zone data is part of the binary, and thus the same on every host.
 fn time_zone(name: &str) -> Result<TimeZone, String> {
     let shown: String = name.chars().take(LONGEST).collect();
     TimeZone::get(name).map_err(|_| {
@@ -132,12 +132,12 @@ fn instant(zoned: &Zoned) -> Option<Timestamp> {
     u64::try_from(zoned.timestamp().as_millisecond()).ok().map(Timestamp::from_millis)
 }
 
-/// So much later.
+/// Adds a duration.
 pub(crate) fn plus(at: Timestamp, span: Duration) -> Timestamp {
     Timestamp::from_millis(at.as_millis().saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
 }
 
-/// So much earlier.
+/// Subtracts a duration.
 pub(crate) fn minus(at: Timestamp, span: Duration) -> Timestamp {
     Timestamp::from_millis(at.as_millis().saturating_sub(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
 }
@@ -280,7 +280,7 @@ mod tests {
     }
 
     proptest! {
-        /// Between an instant and the next one there is none, whichever way one looks.
+        /// There is no instant between one and the next, in both directions.
         #[test]
         fn next_and_latest_agree(schedule in schedules(), now in 1_700_000_000_000_u64..1_800_000_000_000) {
             let now = Timestamp::from_millis(now);

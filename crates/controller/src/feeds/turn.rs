@@ -1,9 +1,10 @@
-//! What a feed does when it is looked at. Pure rules:
+//! Decides what an alarm does when it is evaluated. Pure rules:
 //!
-//! 1. Instants are fired for in order, each once: `next` only ever goes forward.
-//! 2. One that is up to [`ON_TIME`] old is fired for. Later than that, the server was away: of all that have passed meanwhile only the
-//!    latest is fired for, if the operator's policy and window allow it.
-//! 3. When the clock is set back, a feed waits until the clock has caught up. When it is set back by more than [`FAR`], the new time counts.
+//! 1. Instants fire in order, each once: `next` only ever goes forward.
+//! 2. An instant up to [`ON_TIME`] old fires. If it is older, the server was away: of all instants that have
+//!    passed since, only the latest fires, if the operator's policy and window allow it.
+//! 3. When the clock is set back, a feed waits until the clock has caught up. If it is set back by more than
+//!    [`FAR`], the new time counts.
 
 use std::time::Duration;
 
@@ -14,24 +15,24 @@ use super::{
     schedule::{Schedule, minus, plus},
 };
 
-/// How late a firing may be without having been missed.
+/// A later firing counts as missed.
 pub(crate) const ON_TIME: Duration = Duration::from_secs(10);
 
-/// When a clock is set back by more than this, it is taken to have been wrong before.
+/// If the clock is set back by more, the earlier time is taken to have been wrong.
 pub(crate) const FAR: Duration = Duration::from_secs(24 * 3600);
 
-/// What is to be done about a feed now.
+/// The decision about a feed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Turn {
     /// Nothing.
     Wait,
-    /// It fires for an instant, and then is like this.
+    /// Fire for this instant, and store this feed.
     Fire(Timestamp, Feed),
-    /// What it has missed is too long ago, and it goes on like this.
+    /// The missed instants are too old: store this feed without firing.
     Skip(Feed),
 }
 
-/// What an alarm does at `now`.
+/// Evaluates an alarm at `now`.
 pub(crate) fn turn(feed: &Feed, schedule: &Schedule, now: Timestamp, config: &FeedsConfig) -> Turn {
     let Some(next) = feed.next.filter(|next| *next <= now && feed.state == FeedState::Active) else {
         return Turn::Wait;
@@ -51,7 +52,7 @@ pub(crate) fn turn(feed: &Feed, schedule: &Schedule, now: Timestamp, config: &Fe
     }
 }
 
-/// The feed after it has fired for `instant`.
+/// The feed after firing for `instant`.
 fn fired(feed: &Feed, schedule: &Schedule, instant: Timestamp, config: &FeedsConfig) -> Feed {
     let left = feed.left.map(|left| left.saturating_sub(1));
     let next = schedule.next_spaced(instant, config.min_interval);
@@ -66,13 +67,13 @@ fn fired(feed: &Feed, schedule: &Schedule, instant: Timestamp, config: &FeedsCon
     }
 }
 
-/// The feed, which has fired as often as it may.
+/// The feed after its last permitted firing.
 pub(crate) fn spent(feed: Feed, at: Timestamp) -> Feed {
     let why = "Automatically disabled after reaching max triggers".to_owned();
     Feed { state: FeedState::Ended(why), since: at, next: None, ..feed }
 }
 
-/// The feed, at an end when it has no next instant.
+/// The feed, ended if it has no next instant.
 fn ended_unless_next(feed: Feed, now: Timestamp) -> Feed {
     if feed.next.is_some() {
         return feed;
@@ -87,10 +88,10 @@ fn ended_unless_next(feed: Feed, now: Timestamp) -> Feed {
     Feed { state: FeedState::Ended(why.to_owned()), since: now, ..feed }
 }
 
-/// The feed by a clock that was put back, where that changes it.
+/// The feed after the clock was set back, if that changes it.
 pub(crate) fn put_back(feed: &Feed, schedule: &Schedule, now: Timestamp) -> Option<Feed> {
     let mut changed = feed.clone();
-    // No wait for another attempt is as long as that.
+    // A retry is never that far ahead.
     changed.retry_at = feed.retry_at.filter(|retry| *retry <= plus(now, ON_TIME * 60));
     let was_wrong = feed.last.is_none_or(|last| last > plus(now, FAR));
     if feed.state == FeedState::Active && was_wrong {
@@ -206,14 +207,15 @@ mod tests {
         assert_eq!(put_back(&fired_before, &schedule, at(999_960 - day)), None);
         let wrong = put_back(&fired_before, &schedule, at(999_959 - day)).unwrap();
         assert_eq!((wrong.next, wrong.last), (Some(at(913_560)), None));
-        // What has never fired cannot fire twice.
+        // An alarm that has never fired cannot fire twice.
         assert_eq!(put_back(&minute, &schedule, at(999_000)).unwrap().next, Some(at(999_060)));
         let tried_again = Feed { retry_at: Some(at(1_000_040)), ..fired_before };
         assert_eq!(put_back(&tried_again, &schedule, at(999_000)).unwrap().retry_at, None);
     }
 
     proptest! {
-        /// Whatever the clock does, no instant is fired for twice, they come in order, and each is one of the schedule's.
+        /// However the clock is set: no instant fires twice, they fire in order, and each is one of the
+        /// schedule's.
         #[test]
         fn no_instant_is_fired_for_twice(
             steps in prop::collection::vec(prop_oneof![
@@ -237,7 +239,7 @@ mod tests {
             let mut now = beginning as i64;
             let mut last: Option<Timestamp> = None;
             for step in steps {
-                // Never so far back that it begins anew: see above.
+                // Never so far back that the schedule begins again: see above.
                 let far = last.map_or(beginning, |last| minus(last, FAR).as_millis());
                 now = (now + step).max(far as i64);
                 let time = Timestamp::from_millis(now as u64);

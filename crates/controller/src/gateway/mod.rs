@@ -1,4 +1,4 @@
-//! APIs: paths and methods of a namespace's own choosing, each answered by a web action.
+//! The API gateway: paths and methods that a namespace chooses, each answered by a web action.
 
 mod path;
 mod table;
@@ -14,31 +14,31 @@ pub use table::{Routed, Routing};
 
 use crate::{Caller, Controller, ControllerError, lists::LARGEST_LIST, merge::check_json};
 
-/// How often a change is made anew that met somebody else's.
+/// Attempts at a change that conflicts with concurrent ones.
 const ATTEMPTS: usize = 8;
-/// APIs of a namespace.
+/// Maximum number of APIs per namespace.
 const MOST_APIS: usize = 100;
 
-/// The most operations that an API has.
+/// Maximum number of operations per API.
 const MOST_OPERATIONS: usize = 1000;
 
-/// The longest title.
+/// Maximum length of a title.
 const LONGEST_TITLE: usize = 256;
 
-/// An API as a whole.
+/// A request to create or replace a whole API.
 #[derive(Clone, Debug)]
 pub struct PutApi {
-    /// What all its paths begin with.
+    /// The prefix of all its paths.
     pub base_path: String,
-    /// What people call it.
+    /// Its title.
     pub title: String,
-    /// What else its Swagger document says.
+    /// The other members of its Swagger document.
     pub document: Map<String, Value>,
-    /// What it answers.
+    /// Its operations.
     pub operations: Vec<Operation>,
 }
 
-/// What is deleted of an API.
+/// The part of an API to delete.
 #[derive(Clone, Copy, Debug)]
 pub struct DeleteApi<'a> {
     /// The API: its base path, or its title.
@@ -58,7 +58,7 @@ impl Controller {
         let base_path = path::base_path(&put.base_path)?;
         self.change(caller, &base_path, |old| {
             let PutApi { title, document, mut operations, .. } = put.clone();
-            // Documents do not show secrets, so one that was exported, changed and sent again has none.
+            // Exported documents do not contain secrets, so one that was changed and sent again has none.
             for new in operations.iter_mut().filter(|new| new.secret.is_none()) {
                 let same = |old: &&Operation| {
                     (&old.path, &old.method, &old.action) == (&new.path, &new.method, &new.action)
@@ -72,8 +72,8 @@ impl Controller {
         .ok_or(ControllerError::NotFound)
     }
 
-    /// Adds an operation to the API at a base path, in place of the one with its path and method; creates the API when there
-    /// is none, with the title or else the base path as its title.
+    /// Adds an operation to the API at a base path, replacing the one with its path and method. Creates the
+    /// API if there is none, with the title, or else the base path as its title.
     pub async fn put_operation(
         self: &Arc<Self>,
         caller: &Caller,
@@ -99,7 +99,7 @@ impl Controller {
         .ok_or(ControllerError::NotFound)
     }
 
-    /// Deletes an API, or a part of it. With its last operation the API goes.
+    /// Deletes an API or a part of it. An API without operations is deleted.
     pub async fn delete_api(
         self: &Arc<Self>,
         caller: &Caller,
@@ -135,7 +135,7 @@ impl Controller {
         Ok(self.stores.apis.apis(&caller.namespace.name).await?)
     }
 
-    /// Who answers a request to a namespace's APIs. `segments` is the path below the namespace, decoded.
+    /// Routes a request to a namespace's APIs. `segments` is the decoded path below the namespace.
     pub async fn route_api(
         &self,
         namespace: &NamespaceName,
@@ -149,7 +149,8 @@ impl Controller {
         Ok(table.route(segments, &method.to_ascii_lowercase()))
     }
 
-    /// Writes what `change` makes of an API, or deletes it for `None`; anew when somebody else was quicker.
+    /// Writes the API that `change` returns, or deletes it for `None`; repeated on a conflict with a
+    /// concurrent change.
     async fn change<F>(
         self: &Arc<Self>,
         caller: &Caller,
@@ -226,8 +227,8 @@ impl Controller {
         check_json("API", api, self.config.limits.bounds.max_parameters)
     }
 
-    /// Refuses one more API than a namespace may have, and more than all of its may have together: whoever calls or lists one has all of
-    /// them in memory.
+    /// Enforces the limits on a namespace's number of APIs and on their total size: a call or a list loads
+    /// all of them into memory.
     async fn check_beside_others(&self, caller: &Caller, api: &Api) -> Result<(), ControllerError> {
         let mut others = self.apis(caller).await?;
         others.retain(|other| other.base_path != api.base_path);

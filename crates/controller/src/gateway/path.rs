@@ -1,11 +1,11 @@
-//! Base paths and path templates.
+//! Parses base paths and path templates.
 
 use crate::ControllerError;
 
-/// The longest path.
+/// Maximum length of a path.
 const LONGEST: usize = 1024;
 
-/// The methods that an API may have.
+/// Methods that an API may have.
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "patch", "head", "options"];
 
 /// A base path as it is stored: `/`, or without the slashes at its end.
@@ -19,7 +19,7 @@ pub(super) fn base_path(text: &str) -> Result<String, ControllerError> {
     }
 }
 
-/// Checks a template: a segment in braces stands for any.
+/// Checks a template: a segment in braces matches any segment.
 pub(super) fn check_template(path: &str) -> Result<(), ControllerError> {
     check("path", path)?;
     let mut names = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn check_template(path: &str) -> Result<(), ControllerError> {
     Ok(())
 }
 
-/// Checks that an API can have a method.
+/// Checks that an API may have this method.
 pub(super) fn check_method(method: &str) -> Result<(), ControllerError> {
     match METHODS.contains(&method) {
         true => Ok(()),
@@ -49,7 +49,7 @@ pub(super) fn check_method(method: &str) -> Result<(), ControllerError> {
     }
 }
 
-/// What holds for both sorts.
+/// Checks common to both.
 fn check(what: &str, path: &str) -> Result<(), ControllerError> {
     let segments = || path.strip_prefix('/').unwrap_or_default().split('/');
     let why = if !path.starts_with('/') {

@@ -1,4 +1,4 @@
-//! Who answers a path: the APIs of a namespace as a table, kept in memory.
+//! The routing table of a namespace's APIs, cached in memory.
 
 use std::{
     sync::{Arc, PoisonError, RwLock},
@@ -12,31 +12,31 @@ use tokio::sync::Mutex;
 
 use crate::ControllerError;
 
-/// How many namespaces' tables are in memory, and for how long unused.
+/// Maximum number of cached tables, and how long an unused one is kept.
 const REMEMBERED: u64 = 1_000;
 const IDLE: Duration = Duration::from_secs(600);
 
-/// What becomes of a request.
+/// The result of routing a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Routing {
     /// A web action answers it.
     To(Box<Routed>),
-    /// The path is there, but not with this method. The methods in lower case.
+    /// The path exists, but not with this method. The methods it has, in lower case.
     OtherMethods(Vec<String>),
     /// There is no such path.
     Nobody,
 }
 
-/// Who answers a request.
+/// The action that answers a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routed {
     /// The action.
     pub action: FunctionPath,
-    /// The form of its answer.
+    /// The response format, as a web action's extension.
     pub extension: String,
-    /// What it wants to see in `X-Require-Whisk-Auth`.
+    /// The value it expects in `X-Require-Whisk-Auth`.
     pub secret: Option<String>,
-    /// The path has parameters: the action has to see it.
+    /// Whether the path has parameters, which the action has to see.
     pub has_parameters: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Routed {
 pub(crate) struct Table(Vec<Row>);
 
 struct Row {
-    /// How many segments are the base path's.
+    /// Number of segments of the base path.
     base: usize,
     segments: Vec<Segment>,
     method: String,
@@ -79,12 +79,12 @@ impl Table {
                 rows.push(Row { base: base.len(), segments, method: operation.method, routed });
             }
         }
-        // The longest base path first, then what is named before what stands for anything.
+        // Longest base path first, then literal segments before parameters.
         rows.sort_by(|a, b| b.base.cmp(&a.base).then_with(|| a.segments.cmp(&b.segments)));
         Self(rows)
     }
 
-    /// Who answers a path, given as decoded segments. A slash at its end does not count.
+    /// Routes a path of decoded segments; a trailing slash is ignored.
     pub(crate) fn route(&self, path: &[&str], method: &str) -> Routing {
         let path = path.strip_suffix(&[""]).unwrap_or(path);
         let there = || self.0.iter().filter(|row| row.is_at(path));
@@ -112,12 +112,13 @@ fn segments(path: &str) -> Vec<&str> {
     path.split('/').filter(|segment| !segment.is_empty()).collect()
 }
 
-/// Tables by namespace. The store is the truth; a write forgets the table before it is acknowledged.
+/// Cached tables by namespace. The store is the truth; a write invalidates the table before it is
+/// acknowledged.
 pub(crate) struct Tables {
     tables: Cache<NamespaceName, Arc<Table>>,
-    /// Counts writes. A write is counted while nobody adds a table.
+    /// Number of writes, counted under the write lock so that no table is added meanwhile.
     epoch: RwLock<u64>,
-    /// Held while a table is made: what it is made from is large.
+    /// Held while a table is built, since its source is large.
     making: Mutex<()>,
 }
 
@@ -129,7 +130,7 @@ impl Default for Tables {
 }
 
 impl Tables {
-    /// The table of a namespace.
+    /// A namespace's table.
     pub(crate) async fn of(
         &self,
         namespace: &NamespaceName,
@@ -148,7 +149,7 @@ impl Tables {
         Ok(table)
     }
 
-    /// Keeps a table that was begun then, unless somebody has written since: it may be of before.
+    /// Caches a table whose building began at that epoch, unless there was a write since.
     fn keep(&self, namespace: &NamespaceName, table: &Arc<Table>, began: u64) {
         let epoch = self.epoch.read().unwrap_or_else(PoisonError::into_inner);
         if *epoch == began {

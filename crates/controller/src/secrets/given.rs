@@ -1,4 +1,4 @@
-//! What a function is given at a call.
+//! The secrets given to a function's calls.
 
 use std::hash::{Hash, Hasher};
 
@@ -6,18 +6,19 @@ use flint_model::{Function, NamespaceName, SecretBinding};
 
 use crate::{Controller, ControllerError};
 
-/// The secrets of a function, decrypted. They are set in the environment of instances that serve its calls, never in what is prepared or frozen.
+/// A function's secrets, decrypted. They are set in the environment of instances that serve its calls, never
+/// in what is prepared or in snapshots.
 #[derive(Default)]
 pub(crate) struct Given {
     /// Variables.
     pub(crate) environment: Vec<(String, String)>,
-    /// Their revisions: instances that were given other ones serve no calls with these.
+    /// Their revisions, which tell instances with other values apart.
     revisions: Vec<u64>,
-    /// Why it cannot be called, where one of them is missing or cannot be opened.
+    /// Why it cannot be called: a secret is missing or cannot be decrypted.
     pub(crate) lacks: Option<String>,
 }
 
-/// Tells apart what calls are given, by which value it is and not by the value.
+/// Hashes the secrets' revisions, not their values.
 impl Hash for Given {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.revisions.hash(hasher);
@@ -31,10 +32,10 @@ impl Given {
 }
 
 impl Controller {
-    /// What a function is given: secrets of the namespace that it belongs to, whoever calls it.
+    /// The secrets for a function: those of the namespace that it belongs to, whoever calls it.
     pub(crate) async fn given(&self, function: &Function) -> Result<Given, ControllerError> {
         let mut given = Given::default();
-        // What cannot be read was refused when it was written.
+        // An invalid annotation was refused when it was written.
         for binding in SecretBinding::of(&function.annotations).unwrap_or_default() {
             let namespace = &function.path.namespace;
             let secret = self.stores.secrets.secret(namespace, &binding.secret).await?;
@@ -56,7 +57,7 @@ impl Controller {
         Ok(given)
     }
 
-    /// Refuses a deploy of a function that needs a secret which is not there.
+    /// Refuses the deploy of a function whose secrets do not exist.
     pub(crate) async fn check_secrets(&self, function: &Function) -> Result<(), ControllerError> {
         for binding in SecretBinding::of(&function.annotations).unwrap_or_default() {
             let namespace = &function.path.namespace;
@@ -67,7 +68,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Calls meet the secrets of a namespace anew; instances that have old values serve none.
+    /// Invalidates a namespace's secrets: new calls get the new values, and instances with old ones serve no
+    /// more calls.
     pub(super) fn forget_secrets(&self, namespace: &NamespaceName) {
         self.forget_namespace(namespace);
         self.invoker.renew(namespace);

@@ -1,4 +1,4 @@
-//! Keys that secrets are encrypted with, and where they come from.
+//! Encryption keys of secrets, and the interface to their storage.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ const LENGTH: usize = 32;
 /// Hex digits of a key's id.
 const ID: usize = 16;
 
-/// A key of ChaCha20-Poly1305. Never shown.
+/// A ChaCha20-Poly1305 key. Never displayed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretKey {
     bytes: [u8; LENGTH],
@@ -23,7 +23,7 @@ impl SecretKey {
         Self { bytes, id: hex(&digest)[..ID].to_owned() }
     }
 
-    /// A key from the system's random numbers; says why there is none.
+    /// A key from the system's random number generator; the error says why there is none.
     pub fn generate() -> Result<Self, String> {
         let mut bytes = [0; LENGTH];
         getrandom::fill(&mut bytes)
@@ -31,7 +31,7 @@ impl SecretKey {
         Ok(Self::new(bytes))
     }
 
-    /// Reads 64 hex digits. What was read instead is not told: it may be part of a key.
+    /// Parses 64 hex digits. The error does not contain the text, which may be part of a key.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong =
             || format!("a key is {} hex digits, for example from `openssl rand -hex {LENGTH}`", 2 * LENGTH);
@@ -45,12 +45,12 @@ impl SecretKey {
         Ok(Self::new(bytes))
     }
 
-    /// The key as [`Self::parse`] reads it, for who keeps it.
+    /// The key in the format of [`Self::parse`], for its storage.
     pub fn expose(&self) -> String {
         hex(&self.bytes)
     }
 
-    /// Tells keys apart, and says nothing about them.
+    /// Identifies the key without disclosing it.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -74,22 +74,22 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Where keys are kept. Every refusal says what is in the way and what to do. Blocking.
+/// The storage of keys. Every error says what is wrong and what to do. Blocking.
 pub trait SecretKeys: fmt::Debug + Send + Sync {
-    /// The keys there are: the first one encrypts, all of them decrypt. None, as long as nobody has made one.
+    /// All keys: the first one encrypts, any of them decrypts. Empty until the first is created.
     fn load(&self) -> Result<Vec<SecretKey>, String>;
 
-    /// Makes the first key, durably.
+    /// Creates the first key, durably.
     fn create(&self) -> Result<SecretKey, String>;
 
-    /// Makes a key that comes before those that there are, durably.
+    /// Creates a new first key, durably.
     fn renew(&self) -> Result<SecretKey, String>;
 
-    /// Forgets every key but the first.
+    /// Deletes all keys but the first.
     fn retire(&self) -> Result<(), String>;
 }
 
-/// Nowhere: for servers without secrets.
+/// No storage, for servers without secrets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSecretKeys;
 

@@ -1,4 +1,4 @@
-//! Secrets of a namespace: values that functions are given at a call and that nobody is shown, encrypted wherever they are kept.
+//! Secrets of a namespace: values given to functions at a call and never shown, encrypted at rest.
 
 mod config;
 mod given;
@@ -19,15 +19,16 @@ pub use rotate::Rotated;
 
 pub(crate) use given::Given;
 
-/// The keys at hand.
+/// The loaded keys.
 #[derive(Debug)]
 pub(crate) struct Keyring {
     source: Arc<dyn SecretKeys>,
     /// The first one encrypts.
     keys: RwLock<Vec<SecretKey>>,
-    /// Held while the first key is made.
+    /// Held while the first key is created.
     creating: tokio::sync::Mutex<()>,
-    /// Held for reading while a value is encrypted and written, for writing while another key takes over: no value is left with one that goes.
+    /// Read lock while a value is encrypted and written, write lock while the key is replaced: no value is
+    /// left encrypted with a deleted key.
     pub(super) writing: tokio::sync::RwLock<()>,
 }
 
@@ -44,7 +45,7 @@ impl Keyring {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
-    /// Asks where the keys are kept; that may take as long as a disk.
+    /// Calls the key storage on a blocking thread, since it may have to wait for a disk.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         what: impl FnOnce(&dyn SecretKeys) -> Result<T, String> + Send + 'static,
@@ -56,14 +57,14 @@ impl Keyring {
             .map_err(ControllerError::Conflicting)
     }
 
-    /// The value of a secret, if its key is at hand.
+    /// Decrypts a secret, if its key is loaded.
     pub(super) fn open(&self, secret: &SealedSecret) -> Option<Vec<u8>> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         let key = keys.iter().find(|key| key.id() == secret.key)?;
         seal::open(key, &secret.namespace, &secret.name, &secret.sealed)
     }
 
-    /// A value, encrypted with `key`.
+    /// Encrypts a value with `key`.
     pub(super) fn seal(
         key: &SecretKey,
         namespace: &NamespaceName,
@@ -76,7 +77,8 @@ impl Keyring {
 }
 
 impl Controller {
-    /// Creates or replaces a secret. Calls that begin from now on get the new value. The first one of a server makes its key.
+    /// Creates or replaces a secret. Calls that begin from now on get the new value. The first secret of a
+    /// server creates its key.
     pub async fn set_secret(
         self: &Arc<Self>,
         caller: &Caller,
@@ -124,7 +126,7 @@ impl Controller {
         Ok(revision)
     }
 
-    /// The secrets of a namespace in order of name. What they are is encrypted.
+    /// The secrets of a namespace in order of name, with encrypted values.
     pub async fn secrets(
         &self,
         caller: &Caller,
@@ -134,12 +136,13 @@ impl Controller {
         Ok(self.stores.secrets.secrets(namespace).await?)
     }
 
-    /// Whether the key of a secret is at hand.
+    /// Whether a secret's key is loaded.
     pub fn can_open(&self, secret: &SealedSecret) -> bool {
         self.keyring.open(secret).is_some()
     }
 
-    /// Deletes a secret. Functions that have it cannot be called until there is one of that name again, or they are deployed without.
+    /// Deletes a secret. Functions that refer to it cannot be called until it is created again, or they are
+    /// deployed without it.
     pub async fn delete_secret(
         self: &Arc<Self>,
         caller: &Caller,
@@ -161,12 +164,12 @@ impl Controller {
         self.detached(deleting).await
     }
 
-    /// The key that encrypts; made where there is none and nothing was encrypted yet.
+    /// The encryption key, created if there is none and nothing was encrypted yet.
     async fn first_key(&self) -> Result<SecretKey, ControllerError> {
         if let Some(key) = self.keyring.keys().first() {
             return Ok(key.clone());
         }
-        // Whoever comes second finds the first one's.
+        // A concurrent request finds the key of the first one.
         let _one = self.keyring.creating.lock().await;
         if let Some(key) = self.keyring.keys().first() {
             return Ok(key.clone());

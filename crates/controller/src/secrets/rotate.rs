@@ -1,4 +1,4 @@
-//! Another key.
+//! Rotates the encryption key of secrets.
 
 use std::sync::Arc;
 
@@ -7,24 +7,25 @@ use flint_model::SealedSecret;
 use super::{Keyring, SecretKey};
 use crate::{Controller, ControllerError};
 
-/// Secrets read at once.
+/// Secrets per batch.
 const BATCH: usize = 256;
 
-/// What came of another key.
+/// The result of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotated {
-    /// The id of the key that encrypts now.
+    /// The id of the new key.
     pub key: String,
-    /// Secrets that were encrypted anew.
+    /// Number of re-encrypted secrets.
     pub resealed: usize,
-    /// Secrets that no key at hand opens; they are as they were.
+    /// Number of secrets that no loaded key decrypts; they are left as they are.
     pub lost: usize,
-    /// Earlier keys are forgotten.
+    /// Whether earlier keys were deleted.
     pub retired: bool,
 }
 
 impl Controller {
-    /// Takes up the keys, and encrypts with the first what is encrypted with another: how a key is changed that the server cannot change itself.
+    /// Loads the keys, and re-encrypts with the first what is encrypted with another: this rotates a key that
+    /// the server cannot change itself.
     pub(crate) async fn take_up_keys(self: &Arc<Self>) -> Result<(), ControllerError> {
         let keys = match self.keyring.ask(|source| source.load()).await {
             Ok(keys) => keys,
@@ -49,14 +50,14 @@ impl Controller {
         Ok(())
     }
 
-    /// Makes another key, encrypts every secret with it, and forgets the earlier ones when none needs them any more. Whenever the server dies
-    /// meanwhile, the keys that are kept open all secrets.
+    /// Creates a new key, re-encrypts every secret with it, and deletes earlier keys once none needs them. If
+    /// the server dies at any point, the stored keys still decrypt all secrets.
     pub async fn rotate_secret_key(self: &Arc<Self>) -> Result<Rotated, ControllerError> {
         let controller = Arc::clone(self);
         let rotating = async move {
             let keyring = &controller.keyring;
             let _alone = keyring.writing.write().await;
-            // They are not taken up where nothing is called.
+            // A server that has not started has not loaded them.
             keyring.set(keyring.ask(|source| source.load()).await?);
             if keyring.keys().is_empty() {
                 return Err(ControllerError::Conflicting(
@@ -79,7 +80,8 @@ impl Controller {
         self.detached(rotating).await
     }
 
-    /// Encrypts everything with `key` that is encrypted with another; how many that were, and how many no key opens.
+    /// Re-encrypts with `key` what is encrypted with another; returns how many secrets that were, and how
+    /// many no key decrypts.
     async fn reseal_with(&self, key: &SecretKey) -> Result<(usize, usize), ControllerError> {
         let (mut resealed, mut lost) = (0, 0);
         let mut after: Option<SealedSecret> = None;
@@ -92,7 +94,7 @@ impl Controller {
                 };
                 let sealed = Keyring::seal(key, &secret.namespace, &secret.name, &value)?;
                 let anew = SealedSecret { key: key.id().to_owned(), sealed, ..secret.clone() };
-                // Deleted meanwhile, it needs no key.
+                // A secret deleted meanwhile is not counted.
                 resealed += usize::from(self.stores.secrets.reseal(&anew).await?);
             }
             if secrets.len() < BATCH {

@@ -1,7 +1,8 @@
-//! One secret, encrypted: ChaCha20-Poly1305 (RFC 8439) with a random nonce in front. What is authenticated beside the value is whose it is and
-//! what it is called, so that a record which was moved to another namespace or name opens nothing.
+//! Encrypts one secret with ChaCha20-Poly1305 (RFC 8439), prefixed by a random nonce. Its namespace and name
+//! are authenticated as associated data, so that a record moved to another namespace or name cannot be
+//! decrypted.
 //!
-//! A random nonce of 96 bits is enough for some billion writes under one key.
+//! A random 96-bit nonce suffices for some billion writes under one key.
 
 use flint_model::{NamespaceName, SecretName};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -12,12 +13,12 @@ fn cipher(key: &SecretKey) -> Option<LessSafeKey> {
     UnboundKey::new(&CHACHA20_POLY1305, key.bytes()).ok().map(LessSafeKey::new)
 }
 
-/// Names have no NUL, so no two pairs of them read alike.
+/// The associated data. Names contain no NUL, so different pairs never look alike.
 fn belongs_to(namespace: &NamespaceName, name: &SecretName) -> Aad<Vec<u8>> {
     Aad::from(format!("flint secret 1\0{namespace}\0{name}").into_bytes())
 }
 
-/// Encrypts a value; `None` when there are no random numbers.
+/// Encrypts a value; `None` if there are no random numbers.
 pub(super) fn seal(
     key: &SecretKey,
     namespace: &NamespaceName,
@@ -32,7 +33,7 @@ pub(super) fn seal(
     Some([&nonce[..], &value].concat())
 }
 
-/// Decrypts a value; `None` when it was not encrypted with this key for this name.
+/// Decrypts a value; `None` if it was not encrypted with this key for this name.
 pub(super) fn open(
     key: &SecretKey,
     namespace: &NamespaceName,
@@ -64,7 +65,7 @@ mod tests {
             let sealed = seal(&key, &guest, &db, &value).unwrap();
             let found = open(&key, &guest, &db, &sealed);
             prop_assert_eq!(found.as_ref(), Some(&value));
-            // Neither another key, nor another place, nor a changed bit, nor a part.
+            // Fails with another key, another place, a changed bit, or a truncated text.
             prop_assert_eq!(open(&SecretKey::generate().unwrap(), &guest, &db, &sealed), None);
             for (namespace, name) in [("other", "db"), ("guest", "db2"), ("gues", "tdb")] {
                 let (namespace, name) = names(namespace, name);
@@ -74,7 +75,7 @@ mod tests {
             changed[at.index(sealed.len())] ^= 1_u8 << bit;
             prop_assert_eq!(open(&key, &guest, &db, &changed), None);
             prop_assert_eq!(open(&key, &guest, &db, &sealed[..at.index(sealed.len())]), None);
-            // The same value does not look the same.
+            // Equal values have different ciphertexts.
             prop_assert_ne!(seal(&key, &guest, &db, &value).unwrap(), sealed);
         }
     }

@@ -1,4 +1,4 @@
-//! A catalog with the system's packages beside what is stored.
+//! A catalog that adds the built-in packages to the stored entities.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +12,7 @@ use flint_store::{Catalog, Expected, Page, StoreError};
 
 use super::{NAMESPACE, contents::Contents};
 
-/// The stored catalog, and in the namespace `whisk.system` what every server has. That cannot be written.
+/// The stored catalog, plus the read-only namespace `whisk.system`.
 pub(crate) struct WithSystem {
     stored: Arc<dyn Catalog>,
     invoker: Arc<Invoker>,
@@ -20,7 +20,7 @@ pub(crate) struct WithSystem {
 }
 
 impl WithSystem {
-    /// What is made from the program is made when somebody looks at it.
+    /// The built-in packages are created on first use.
     pub(crate) fn new(stored: Arc<dyn Catalog>, invoker: Arc<Invoker>) -> Self {
         Self { stored, invoker, contents: OnceLock::new() }
     }
@@ -36,7 +36,7 @@ impl WithSystem {
         Ok(self.contents.get_or_init(|| made))
     }
 
-    /// Everything of a collection of the system's, in the order of lists.
+    /// All built-in entities of a collection, in the order of lists.
     fn all(&self, collection: Collection, package: Option<&EntityName>) -> Result<Vec<Entity>, StoreError> {
         let contents = self.contents()?;
         Ok(match (collection, package) {
@@ -53,12 +53,12 @@ fn is_system(namespace: &NamespaceName) -> bool {
     namespace.as_str() == NAMESPACE
 }
 
-/// What nobody may write is as if somebody else had written it.
+/// A write to the built-in namespace is a conflict.
 fn check(namespace: &NamespaceName) -> Result<(), StoreError> {
     if is_system(namespace) { Err(StoreError::Conflict) } else { Ok(()) }
 }
 
-/// As lists have it.
+/// As shown in lists.
 fn listed(function: &Function) -> Function {
     Function { parameters: Parameters::default(), ..function.clone() }
 }
@@ -238,7 +238,7 @@ impl Catalog for WithSystem {
         }
     }
 
-    /// The system's too, so that what was made of them is not taken for what nobody needs.
+    /// Includes the built-in ones, so that their artefacts are not collected as garbage.
     async fn all_functions(&self) -> Result<Vec<Function>, StoreError> {
         let mut all = self.stored.all_functions().await?;
         all.extend(self.contents()?.functions.iter().map(listed));

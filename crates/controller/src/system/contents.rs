@@ -1,4 +1,4 @@
-//! The packages themselves, made from what the program carries.
+//! The built-in packages, made from files embedded in the binary.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use super::NAMESPACE;
 use crate::{ControllerError, built_in, kinds};
 
-/// What there is, by package and name.
+/// The functions by package and name.
 const MANIFEST: &str = include_str!("../../../../functions/system/manifest.json");
 
-/// What all functions of users' own code are written in.
+/// The runtime of all functions with code.
 const RUNTIME: &str = "nodejs:default";
 
 macro_rules! code {
@@ -43,7 +43,7 @@ const CODE: &[(&str, &str)] = code![
     "utils/split.js",
 ];
 
-/// What `updated` says: they have been there since the year of their making.
+/// Their `updated` time: a constant, since they are never written.
 const UPDATED: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
 #[derive(Deserialize)]
@@ -57,16 +57,16 @@ struct PackageItem {
 
 #[derive(Deserialize)]
 struct ActionItem {
-    /// Absent: built in.
+    /// Absent for built-in functions.
     code: Option<String>,
     #[serde(default)]
     network: Network,
-    /// The rest is told to whoever looks at it.
+    /// Annotations.
     #[serde(flatten)]
     annotations: BTreeMap<String, Value>,
 }
 
-/// What every server has.
+/// The built-in packages and their functions.
 #[derive(Debug)]
 pub(crate) struct Contents {
     /// In order of name.
@@ -81,7 +81,7 @@ impl Contents {
         let wrong = |error: String| ControllerError::Internal(format!("the system's packages: {error}"));
         let manifest: BTreeMap<String, PackageItem> =
             serde_json::from_str(MANIFEST).map_err(|error| wrong(error.to_string()))?;
-        // Where there is none that can run, calls say what is missing, as they do for users' functions.
+        // Without a usable runtime, calls report what is missing, as for users' functions.
         let kind = match kinds::resolve(RUNTIME, runtimes) {
             Ok(runtime) => runtime.kind.clone(),
             Err(_) => RUNTIME.parse().map_err(|error| wrong(format!("{error}")))?,
@@ -111,7 +111,7 @@ impl Contents {
     }
 }
 
-/// The code of a function of the system's; empty when it is built in, `None` when it is nobody's but a user's.
+/// The code of a system function; empty if it is built in, `None` for a user's function.
 pub(crate) fn code_of(function: &Function) -> Option<&'static str> {
     if function.path.namespace.as_str() != NAMESPACE {
         return None;
@@ -124,10 +124,10 @@ fn digest(code: &str) -> Digest {
     Digest::from_bytes(*blake3::hash(code.as_bytes()).as_bytes())
 }
 
-/// Another content is another revision, whichever program it came with.
+/// Derived from the content, whichever version of the program it came with.
 fn revision(of: &impl AsRef<[u8]>) -> u64 {
     let hash = blake3::hash(of.as_ref());
-    // Six bytes: JSON's readers take no larger number as it is.
+    // Six bytes: JSON readers take larger numbers inexactly.
     hash.as_bytes()[..6].iter().fold(1, |number, byte| number << 8 | u64::from(*byte))
 }
 
@@ -162,7 +162,7 @@ fn function(package: &str, name: &str, item: &ActionItem, runtime: &Kind) -> Res
         }
         None => (built_in::KIND.parse().map_err(|error| format!("{error}"))?, "", Start::Spawn),
     };
-    // Nobody's key is handed on to them.
+    // They never receive a caller's key.
     let no_key = ("provide-api-key".to_owned(), json!(false));
     Ok(Function {
         version: Version::FIRST,
@@ -176,7 +176,7 @@ fn function(package: &str, name: &str, item: &ActionItem, runtime: &Kind) -> Res
         main: None,
         contract: Contract::Handler,
         asked: StrategyRequest::default(),
-        // What a user's function of this kind gets; where the host cannot do that, what it can is chosen when it is called.
+        // The default for this kind; what the host lacks is replaced when it is called.
         strategy: Strategy {
             isolation: Isolation::Process,
             start,

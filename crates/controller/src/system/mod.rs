@@ -1,8 +1,8 @@
-//! What every server has: the packages of the namespace `whisk.system`, which OpenWhisk's users expect.
+//! The built-in packages of the namespace `whisk.system`, which OpenWhisk's users expect on every server.
 //!
-//! They are part of the program. Nothing of them is stored, so nothing is to be installed, upgraded or backed up, and nobody can
-//! change them; [`catalog`] shows them beside what users have stored. A function's code is written to the blob store when it is first
-//! needed.
+//! They are part of the binary and are not stored, so nothing has to be installed, upgraded or backed up, and
+//! nobody can change them; [`catalog`] shows them beside the stored entities. A function's code is written to
+//! the blob store when first needed.
 
 mod catalog;
 mod contents;
@@ -10,5 +10,5 @@ mod contents;
 pub(crate) use catalog::WithSystem;
 pub(crate) use contents::code_of;
 
-/// Whose they are. No user has a key for it.
+/// Their namespace. No user has a key for it.
 pub(crate) const NAMESPACE: &str = "whisk.system";

@@ -1,8 +1,9 @@
-//! A trigger fires: the actions of its active rules are called.
+//! Fires a trigger: calls the actions of its active rules.
 //!
-//! When the firing is answered, every call that it starts is durable, all by one commit, and after them the record that names them. They run as
-//! other accepted calls do, on the account of whoever fired the trigger. Firings of feeds are answered to nobody: their calls are durable by the
-//! same commit as the feed's step to its next instant, and their record is kept as that of any call.
+//! When a firing is answered, all calls that it starts are durable, by one commit, and so is the record that
+//! names them. They run like other accepted calls, on the account of the caller who fired. Firings of feeds
+//! have no caller: their calls are made durable by the commit that advances the feed, and their record is
+//! kept like that of any call.
 
 use std::{sync::Arc, time::Instant};
 
@@ -26,10 +27,10 @@ use crate::{
     weight,
 };
 
-/// What the actions of a trigger find the request's headers under.
+/// The argument that passes the request's headers to actions.
 const HEADERS: &str = "__ow_headers";
 
-/// A trigger with its rules, worked out once.
+/// A trigger with its rules, computed once.
 pub(crate) struct ReadyTrigger {
     trigger: Trigger,
     rules: Vec<Rule>,
@@ -52,10 +53,10 @@ impl Weigh for ReadyTrigger {
     }
 }
 
-/// An event.
+/// A request to fire a trigger.
 #[derive(Debug)]
 pub struct Firing {
-    /// Which trigger it is of.
+    /// The trigger.
     pub path: EntityPath,
     /// A JSON object; empty = `{}`.
     pub payload: Bytes,
@@ -65,13 +66,13 @@ pub struct Firing {
     pub transaction: Arc<str>,
     /// When the request arrived.
     pub arrived: Instant,
-    /// The key it came with, handed on to functions that ask for it.
+    /// The key it came with, passed on to functions that ask for it.
     pub api_key: Option<Arc<str>>,
 }
 
 impl Controller {
-    /// Fires a trigger. The activation is that of the trigger, whose record is durable like the calls; there is none, and no record, when it has no
-    /// active rule.
+    /// Fires a trigger. Returns the trigger's activation, whose record is durable like the calls; without an
+    /// active rule there is neither.
     pub async fn fire(
         self: &Arc<Self>,
         caller: &Caller,
@@ -91,8 +92,8 @@ impl Controller {
         self.detached(fired).await
     }
 
-    /// Fires a trigger because of its feed, which goes on as `feed` by the commit that makes the calls durable. While the namespace's limits
-    /// refuse a call, none is made, and the feed stays where it is.
+    /// Fires a feed's trigger, and advances the feed to `feed` by the commit that makes the calls durable. If
+    /// the namespace's limits refuse a call, no call is made and the feed does not advance.
     pub(crate) async fn fire_and_go_on(
         self: &Arc<Self>,
         caller: &Caller,
@@ -116,7 +117,7 @@ impl Controller {
         Ok(!self.ready_trigger(path).await?.rules.is_empty())
     }
 
-    /// The trigger, and what its event is to the functions that are called.
+    /// The trigger, and the arguments of the calls.
     async fn admit_firing(
         &self,
         caller: &Caller,
@@ -137,7 +138,7 @@ impl Controller {
         Ok((ready, arguments))
     }
 
-    /// Calls what the rules say, and writes the trigger's record.
+    /// Calls the actions of the rules, and keeps the trigger's record.
     async fn call_rules(
         self: Arc<Self>,
         caller: Caller,
@@ -154,14 +155,14 @@ impl Controller {
                     calls.push(accepting);
                     RuleOutcome::Called { activation }
                 }
-                // What a feed fires with waits for its calls; what is fired by hand is told of them.
+                // A feed waits until all calls are admitted; a caller is told of refused ones in the record.
                 Err(error) if goes_on.is_some() && is_for_now(&error, calls.len()) => return Err(error),
                 Err(error) => refused(rule, error),
             };
             fired.push(FiredRule { rule: rule.path(), action: rule.action.clone(), outcome });
         }
         let id = ActivationId::generate();
-        // Whatever can be refused is refused while nothing is accepted.
+        // Built first: once calls are accepted, nothing may be refused any more.
         let record = match caller.limits().store_activations {
             true => {
                 let response = response(&firing.payload)?;
@@ -178,7 +179,7 @@ impl Controller {
         Ok(Some(id))
     }
 
-    /// The call that one rule makes, admitted as if the firing user had asked for it.
+    /// The call of one rule, admitted as if the caller had made it.
     async fn call_rule(
         &self,
         caller: &Caller,
@@ -195,7 +196,7 @@ impl Controller {
         let activation = ActivationId::generate();
         let resolved = self.resolve(caller, &rule.action, Right::Activate).await?.pick(activation);
         if let Callee::Function(callable) = &resolved.callee {
-            // What the call would be refused for when it runs, the record of the trigger says now.
+            // Checked now, so that the trigger's record reports the refusal.
             callable.defaults.merge(arguments.clone())?;
         }
         Ok(Accepting {
@@ -217,7 +218,7 @@ impl Controller {
         })
     }
 
-    /// A trigger with its rules, from memory or from the catalog.
+    /// A trigger with its rules, cached or from the catalog.
     async fn ready_trigger(&self, path: &EntityPath) -> Result<Arc<ReadyTrigger>, ControllerError> {
         let began = match self.triggers.get(&key(path)) {
             Ok(ready) => return Ok(ready),
@@ -231,8 +232,8 @@ impl Controller {
     }
 }
 
-/// Whether a call that was refused beside so many others of its firing may be made later with them: not where they alone are as many as
-/// their namespace may make.
+/// Whether a call refused along with so many others of its firing may succeed later: not if they alone reach
+/// their namespace's limit.
 fn is_for_now(error: &ControllerError, calls: usize) -> bool {
     match error {
         ControllerError::ShuttingDown => true,
@@ -243,7 +244,7 @@ fn is_for_now(error: &ControllerError, calls: usize) -> bool {
     }
 }
 
-/// What the trigger's record says of a rule whose action was not called.
+/// The outcome of a rule whose action was not called, for the trigger's record.
 fn refused(rule: &Rule, error: ControllerError) -> RuleOutcome {
     let status = match error.kind() {
         ErrorKind::Internal | ErrorKind::NotImplemented | ErrorKind::Unavailable => Status::InternalError,
@@ -255,7 +256,7 @@ fn refused(rule: &Rule, error: ControllerError) -> RuleOutcome {
     RuleOutcome::Refused { status, error: error.to_string() }
 }
 
-/// A trigger answers with its payload alone.
+/// A trigger's response: its payload.
 fn response(payload: &Bytes) -> Result<Response, ControllerError> {
     let text = match payload.trim_ascii() {
         [] => "{}".to_owned(),

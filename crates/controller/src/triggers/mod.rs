@@ -1,4 +1,4 @@
-//! Triggers: names for events. What happens when one fires is in `fire.rs`.
+//! Triggers as entities: reading, writing, listing. `fire.rs` fires them.
 
 mod fire;
 
@@ -16,10 +16,10 @@ pub(crate) use fire::ReadyTrigger;
 
 use crate::{Caller, Controller, ControllerError, functions::own, versions::next_version};
 
-/// The annotation that says which action fires the trigger.
+/// The annotation that names the action of the trigger's feed.
 const FEED: &str = "feed";
 
-/// What a write of a trigger asks for. What is absent keeps its old value, or gets its default when the trigger is new.
+/// A write of a trigger. An absent field keeps its old value, or gets its default in a new trigger.
 #[derive(Clone, Debug, Default)]
 pub struct PutTrigger {
     /// Replace what is there.
@@ -28,9 +28,9 @@ pub struct PutTrigger {
     pub parameters: Option<Parameters>,
     /// Replace all old ones.
     pub annotations: Option<Annotations>,
-    /// Kept because clients set it.
+    /// Stored because clients set it.
     pub publish: Option<bool>,
-    /// Absent: the old one with its last number counted up.
+    /// The version; by default the old one with its last number incremented.
     pub version: Option<Version>,
 }
 
@@ -96,7 +96,7 @@ impl Controller {
         self.with_rules(trigger).await
     }
 
-    /// Deletes a trigger and gives what it was. Its rules stay, and are inactive while there is no trigger of that name.
+    /// Deletes and returns a trigger. Its rules stay, and are inactive while no trigger has its name.
     pub async fn delete_trigger(
         self: &Arc<Self>,
         caller: &Caller,
@@ -114,8 +114,8 @@ impl Controller {
         self.detached(deleting).await
     }
 
-    /// The triggers of a namespace without their parameters, latest first. [`ControllerError::ListTooLarge`] when they are more than
-    /// `most` of JSON.
+    /// The triggers of a namespace without their parameters, latest first. [`ControllerError::ListTooLarge`]
+    /// when they exceed `most` as JSON.
     pub async fn triggers(
         &self,
         caller: &Caller,
@@ -133,7 +133,7 @@ impl Controller {
         Ok(listed.into_iter().filter_map(trigger).collect())
     }
 
-    /// How many those are.
+    /// The number of triggers in such a list.
     pub async fn count_triggers(
         &self,
         caller: &Caller,
@@ -143,7 +143,7 @@ impl Controller {
         Ok(self.stores.catalog.count_entities(namespace, Collection::Triggers, None).await?)
     }
 
-    /// The trigger at a path; refused when something else is there.
+    /// The trigger at a path; refused when the path holds another kind of entity.
     pub(crate) async fn trigger_at(&self, at: &EntityPath) -> Result<Option<Trigger>, ControllerError> {
         match self.stores.catalog.entity(&at.namespace, None, &at.name).await? {
             Some(Entity::Trigger(trigger)) => Ok(Some(trigger)),
@@ -157,13 +157,13 @@ impl Controller {
         Ok(TriggerWithRules { trigger, rules })
     }
 
-    /// Firings meet a trigger anew that was written, or whose rules were.
+    /// Invalidates a trigger that was written, or whose rules were.
     pub(crate) fn forget_trigger(&self, path: &EntityPath) {
         self.triggers.remove(&key(path));
     }
 }
 
-/// A trigger's place among those in memory.
+/// A trigger's key in the cache.
 fn key(path: &EntityPath) -> FunctionPath {
     FunctionPath::new(path.namespace.clone(), path.name.clone())
 }

@@ -1,4 +1,4 @@
-//! An instance that is an ActionLoop.
+//! An instance of contract `actionloop`.
 
 use std::{
     sync::Arc,
@@ -21,22 +21,22 @@ use tokio::sync::Mutex;
 use super::wire::{Pipes, Wire};
 use crate::run_request;
 
-/// What asks a program to say when it is ready.
+/// Set for programs that report when they are ready.
 const WAIT_FOR_ACK: &str = "__OW_WAIT_FOR_ACK";
-/// The longest such word.
+/// The longest such report.
 const ACK_MAX: u64 = 64 << 10;
 
-/// A program that waits for lines.
+/// A resident program that waits for lines.
 pub(crate) struct ActionLoop {
     id: InstanceId,
     function: Arc<Function>,
     sandbox: Arc<Sandbox>,
     wire: Mutex<Wire>,
-    /// What the sandbox sees of the disk stays there as long as the sandbox.
+    /// Keeps the code on disk for as long as the sandbox sees it.
     _artefact: SharedArtefact,
 }
 
-/// A program to be brought up.
+/// A program to be started.
 pub(crate) struct Start<'a> {
     pub(crate) function: &'a Arc<Function>,
     pub(crate) artefact: &'a SharedArtefact,
@@ -46,7 +46,7 @@ pub(crate) struct Start<'a> {
     pub(crate) deadline: Instant,
 }
 
-/// The program's first word.
+/// The program's report that it is ready.
 #[derive(Deserialize)]
 struct Ack {
     #[serde(default)]
@@ -55,7 +55,8 @@ struct Ack {
 }
 
 impl Start<'_> {
-    /// Starts the program and waits until it is ready, if it says so. With how long it took until it was started.
+    /// Starts the program and waits for its report, if it makes one. Also returns how long it took until the
+    /// program was started.
     pub(crate) async fn bring_up(
         mut self,
         starter: &Starter,
@@ -77,7 +78,7 @@ impl Start<'_> {
             stderr: theirs.stderr,
             link: Some(theirs.answers),
         };
-        // Nobody sees where the interpreter's part ends and the function's begins.
+        // From outside, the interpreter's start cannot be told from the function's loading.
         let up_by = self.deadline + BRING_UP;
         let sandbox = match tokio::time::timeout_at(up_by.into(), starter.start(&self.spec, io)).await {
             Err(_) => return Err(Fault::Deadline),
@@ -105,7 +106,7 @@ impl Start<'_> {
     }
 }
 
-/// Whether the program says that it is ready.
+/// Whether the program reports that it is ready.
 fn acknowledged(line: &[u8]) -> Result<(), Fault> {
     match serde_json::from_slice::<Ack>(line) {
         Ok(Ack { ok: true, .. }) => Ok(()),
@@ -181,7 +182,7 @@ impl Drop for ActionLoop {
     }
 }
 
-/// Line ends within JSON are only ever space between its parts.
+/// Puts the JSON on one line. Within JSON, line breaks occur between tokens only.
 fn one_line(mut json: Vec<u8>) -> Bytes {
     for byte in &mut json {
         if matches!(byte, b'\n' | b'\r') {

@@ -1,4 +1,4 @@
-//! Lines to the program and back, with its output collected and the time limit kept meanwhile.
+//! Exchanges lines with the program, while collecting its output and enforcing the time limit.
 
 use std::{
     future::poll_fn,
@@ -24,12 +24,12 @@ use tokio::{
     net::unix::pipe,
 };
 
-/// Read at a time.
+/// How much is read at a time.
 const PIECE: usize = 16 << 10;
-/// The most a pipe can hold.
+/// The largest capacity of a pipe.
 const PIPE_MAX: usize = 1 << 20;
 
-/// The program's side of the pipes.
+/// The program's ends of the pipes.
 pub(super) struct TheirEnds {
     pub(super) stdin: OwnedFd,
     pub(super) answers: OwnedFd,
@@ -37,7 +37,7 @@ pub(super) struct TheirEnds {
     pub(super) stderr: OwnedFd,
 }
 
-/// Flint's side.
+/// Flint's ends of the pipes.
 pub(super) struct Pipes {
     calls: pipe::Sender,
     answers: pipe::Receiver,
@@ -55,7 +55,7 @@ impl Pipes {
     }
 }
 
-/// Flint's end of one program.
+/// Flint's end of the connection to one program.
 pub(super) struct Wire {
     pub(super) sandbox: Arc<Sandbox>,
     pub(super) timer: Timer,
@@ -64,18 +64,19 @@ pub(super) struct Wire {
     buffer: BytesMut,
 }
 
-/// A line of the program's.
+/// A line from the program.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// What is kept of it.
+    /// Its beginning, up to the limit.
     pub(super) text: Bytes,
-    /// How long all of it is.
+    /// Its whole length.
     pub(super) size: u64,
-    /// The program has been given all of the line that it answers: it cannot take the rest for the next one.
+    /// Whether the program had been sent the whole request when it answered. Otherwise it would take the rest
+    /// for the next request.
     pub(super) was_asked: bool,
 }
 
-/// Why no line came.
+/// Why no line arrived.
 #[derive(Debug)]
 pub(super) enum Broken {
     Deadline,
@@ -88,7 +89,7 @@ impl Wire {
         Self { sandbox, timer, meter: Meter::default(), pipes, buffer: BytesMut::new() }
     }
 
-    /// Sends a line, which may be none, and waits for one, of which `most` bytes are kept.
+    /// Sends a line, if it is not empty, and waits for one, of which `most` bytes are kept.
     pub(super) async fn exchange(
         &mut self,
         mut line: Bytes,
@@ -133,14 +134,14 @@ impl Wire {
         while !line.is_empty() {
             match Pin::new(&mut self.pipes.calls).poll_write(cx, line) {
                 Poll::Ready(Ok(written)) => line.advance(written),
-                // What has become of the program, reading says.
+                // Reading will report what has become of the program.
                 Poll::Ready(Err(_)) => line.clear(),
                 Poll::Pending => return,
             }
         }
     }
 
-    /// Lets go of lines that no call has asked for: the next answer is the next call's.
+    /// Discards lines that no call has asked for, so that the next line answers the next call.
     pub(super) fn forget_idle_lines(&mut self) {
         self.buffer.clear();
         let (mut space, mut taken) = ([std::mem::MaybeUninit::uninit(); PIECE], 0);
@@ -152,17 +153,17 @@ impl Wire {
         }
     }
 
-    /// What was written since the last call belongs to none.
+    /// Discards output written since the last call.
     pub(super) fn forget_idle_output(&mut self) {
         self.pipes.output.drain(&mut Logs::new(flint_model::ByteSize::bytes(0)));
     }
 
-    /// What the program has written by now.
+    /// Collects the output written so far.
     pub(super) fn drain(&mut self, logs: &mut Logs) {
         self.pipes.output.drain(logs);
     }
 
-    /// The fault of an exchange that came to nothing. The program is of no use after it.
+    /// The fault of a failed exchange, after which the program is unusable.
     pub(super) async fn fault(&mut self, broken: Broken, logs: &mut Logs) -> Fault {
         let output = &mut self.pipes.output;
         match broken {

@@ -1,4 +1,4 @@
-//! A request's body as the HTTP client wants it.
+//! A request's body in the form that the HTTP client takes.
 
 use std::{
     pin::Pin,
@@ -10,14 +10,15 @@ use bytes::Bytes;
 use flint_executor::{Body, BodyError, BodyReceiver};
 use http_body::{Frame, SizeHint};
 
-/// What is sent.
+/// The body to send.
 #[derive(Debug)]
 pub(super) enum RequestBody {
     Full(Option<Bytes>),
     Stream(BodyReceiver, Upload),
 }
 
-/// The caller's side of a streamed request, for whoever waits for the answer: the HTTP client owns the body, and says no more than that it broke.
+/// The progress of a streamed request's body, shared with the task that waits for the answer: the HTTP client
+/// owns the body, and reports only that it broke.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Upload(Arc<Mutex<State>>);
 
@@ -25,18 +26,18 @@ pub(super) struct Upload(Arc<Mutex<State>>);
 enum State {
     #[default]
     Sending,
-    /// All that has come is sent.
+    /// Everything received so far has been sent.
     Waiting,
     Broken(BodyError),
 }
 
 impl Upload {
-    /// Whether the next piece is the caller's to give.
+    /// Whether the caller has to supply the next piece.
     pub(super) fn waits_for_caller(&self) -> bool {
         matches!(self.state(), State::Waiting)
     }
 
-    /// Why the body ended early.
+    /// Why the body broke off.
     pub(super) fn error(&self) -> Option<BodyError> {
         match self.state() {
             State::Broken(error) => Some(error),
@@ -54,7 +55,7 @@ impl Upload {
 }
 
 impl RequestBody {
-    /// The caller's side, where this is a stream.
+    /// The progress of the body, if it is a stream.
     pub(super) fn upload(&self) -> Option<Upload> {
         match self {
             Self::Full(_) => None,

@@ -1,4 +1,4 @@
-//! One HTTP connection into a sandbox, driven by whoever waits for an answer on it.
+//! One HTTP connection into a sandbox, driven by the task that waits for an answer on it.
 
 use std::{
     io::{self, IoSlice},
@@ -18,20 +18,20 @@ use super::body::RequestBody;
 
 /// The longest head of a response.
 const LONGEST_HEAD: usize = 256 << 10;
-/// The most headers in it.
+/// Most headers in it.
 const MOST_HEADERS: usize = 1000;
 
-/// What moves the bytes.
+/// Moves the bytes of a connection.
 type Driver = http1::Connection<TokioIo<Socket>, RequestBody>;
 
-/// A connection that is open, as far as is known.
+/// A connection that was open when it was last driven.
 pub(super) struct Connection {
     pub(super) sender: http1::SendRequest<RequestBody>,
     driver: Option<Pin<Box<Driver>>>,
 }
 
 impl Connection {
-    /// Over a socket that is connected, or about to be.
+    /// Wraps a socket that is connected or connecting.
     pub(super) async fn over(socket: OwnedFd) -> io::Result<Self> {
         let socket = std::net::TcpStream::from(socket);
         socket.set_nonblocking(true)?;
@@ -48,7 +48,7 @@ impl Connection {
         Ok(Self { sender, driver: Some(Box::pin(driver)) })
     }
 
-    /// Moves bytes. The connection's end is seen by whoever waits for something on it.
+    /// Drives the connection. Its end is noticed by whatever waits for an answer.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
         if let Some(driver) = &mut self.driver
             && driver.as_mut().poll(cx).is_ready()
@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Whether it takes a request, after looking whether the server has closed it meanwhile.
+    /// Whether it can take a request, after checking whether the server has closed it.
     pub(super) fn poll_usable(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         self.poll(cx);
         if self.driver.is_none() {
@@ -69,12 +69,12 @@ impl Connection {
     }
 }
 
-/// A server may answer, and close, without reading all of its request. Its answer counts, and is there to be read, so that nothing is made of a request that
-/// cannot be written: what is read tells when there is no answer.
+/// A socket that ignores failed writes. A server may answer and close the connection without reading the
+/// whole request; its answer is valid and can still be read. If there is no answer, reading reports that.
 struct Socket(TcpStream);
 
 impl Socket {
-    /// What was written, or would have been where nobody reads it.
+    /// Turns a write to a closed connection into a successful one.
     fn written(result: Poll<io::Result<usize>>, length: usize) -> Poll<io::Result<usize>> {
         match result {
             Poll::Ready(Err(error)) if is_closed(&error) => Poll::Ready(Ok(length)),

@@ -1,4 +1,5 @@
-//! A request and its response, with the server's output collected and the time limit kept meanwhile.
+//! Exchanges a request and its response with the server, while collecting its output and enforcing the time
+//! limit.
 
 use std::{
     future::poll_fn,
@@ -26,33 +27,33 @@ use flint_runtimes::process::{
     command::PORT, ending, logs::Logs, meter::Meter, output::Output, timer::Timer,
 };
 
-/// Between attempts to reach a server that does not listen yet.
+/// Pauses between attempts to reach a server that does not listen yet.
 const FIRST_WAIT: Duration = Duration::from_millis(2);
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
-/// How long a connection is kept for the next request. Servers close those that are idle for longer, and one that was paused meanwhile does so in the very
-/// moment in which the next request comes: that would be left without an answer.
+/// How long an idle connection is reused. Servers close connections that are idle for longer, and a server
+/// that was paused does so at the very moment of the next request, which would then get no answer.
 const KEPT: Duration = Duration::from_secs(1);
 
-/// Flint's end of one server.
+/// Flint's end of the connection to one server.
 pub(super) struct Line {
     pub(super) sandbox: Arc<Sandbox>,
     pub(super) output: Output,
     pub(super) timer: Timer,
     pub(super) meter: Meter,
     connection: Option<Connection>,
-    /// When the connection was last looked after.
+    /// Since when the connection has been idle.
     rests_since: Instant,
-    /// The caller's side of the request that was sent last, where that is a stream.
+    /// The progress of the latest request's body, if it is a stream.
     upload: Option<Upload>,
 }
 
-/// Why an exchange came to nothing.
+/// Why an exchange failed.
 #[derive(Debug)]
 pub(super) enum Broken {
     Deadline,
     /// The connection broke.
     Connection(String),
-    /// The caller has not sent all of its request.
+    /// The caller did not send its whole request.
     Caller(BodyError),
 }
 
@@ -62,7 +63,7 @@ impl Line {
         Self { sandbox, output, timer, meter: Meter::default(), connection: None, rests_since, upload: None }
     }
 
-    /// Waits for `work` while everything else goes on.
+    /// Waits for `work` while driving the connection, collecting output and watching the deadline.
     async fn during<T>(&mut self, logs: &mut Logs, work: impl Future<Output = T>) -> Result<T, Broken> {
         let mut work = std::pin::pin!(work);
         poll_fn(|cx| {
@@ -81,7 +82,8 @@ impl Line {
         .await
     }
 
-    /// A connection that takes a request: the one kept alive, or a new one, as soon as the server accepts it.
+    /// Makes sure that there is a usable connection: the idle one, or a new one as soon as the server accepts
+    /// it.
     async fn connect(&mut self, logs: &mut Logs) -> Result<(), Broken> {
         self.connection.take_if(|_| self.rests_since.elapsed() > KEPT);
         self.let_go();
@@ -118,8 +120,8 @@ impl Line {
         }
     }
 
-    /// Closes the connection unless it takes a request at once: an answer may come, and a call end, before all of its request is sent. Nobody would move the
-    /// rest any more, and whoever sends it would wait.
+    /// Closes the connection unless it can take another request at once. A server may answer before it has
+    /// been sent the whole request, and after the call nothing would drive the rest.
     pub(super) fn let_go(&mut self) {
         let is_usable = |connection: &mut Connection| poll_fn(|cx| connection.poll_usable(cx)).now_or_never();
         self.connection.take_if(|connection| is_usable(connection) != Some(true));
@@ -131,7 +133,7 @@ impl Line {
         self.connect(logs).await
     }
 
-    /// Sends a request; the answer's head, with its body to come.
+    /// Sends a request; returns the head of the answer, with its body to come.
     pub(super) async fn send(
         &mut self,
         request: Request<RequestBody>,
@@ -139,7 +141,8 @@ impl Line {
     ) -> Result<Response<Incoming>, Broken> {
         self.upload = request.body().upload();
         let mut request = request;
-        // A kept connection may be closed by the server in the very moment; what was not sent at all is sent again.
+        // The server may close an idle connection at this very moment. A request of which nothing was sent is
+        // sent again.
         for _ in 0..2 {
             self.connect(logs).await?;
             let Some(connection) = &mut self.connection else { break };
@@ -150,7 +153,7 @@ impl Line {
                     Some(unsent) => request = unsent,
                     None => return Err(self.broken(&error.into_error())),
                 },
-                // It had no chance to answer.
+                // The server had no chance to answer.
                 Err(Broken::Deadline) if self.upload.as_ref().is_some_and(Upload::waits_for_caller) => {
                     return Err(Broken::Caller(BodyError::Late));
                 }
@@ -172,14 +175,14 @@ impl Line {
             match frame.map(|frame| frame.map(http_body::Frame::into_data)) {
                 None => return Ok(None),
                 Some(Ok(Ok(piece))) => return Ok(Some(piece)),
-                // Trailers.
+                // Trailers are ignored.
                 Some(Ok(Err(_))) => {}
                 Some(Err(error)) => return Err(self.broken(&error)),
             }
         }
     }
 
-    /// The next piece of a body, if it is there already.
+    /// The next piece of a body, if it has arrived already.
     pub(super) fn piece_at_hand(
         &mut self,
         body: &mut Incoming,
@@ -188,7 +191,7 @@ impl Line {
         self.piece(body, logs).now_or_never().transpose()
     }
 
-    /// A whole body, of which no more than `most` bytes are kept; with its whole length.
+    /// Reads a whole body and keeps at most `most` bytes of it; also returns its length.
     pub(super) async fn whole(
         &mut self,
         body: &mut Incoming,
@@ -213,24 +216,24 @@ impl Line {
         self.during(logs, work).await
     }
 
-    /// Closes the connection, which is how the server learns that nobody waits for its answer any more.
+    /// Closes the connection, which tells the server that nobody waits for its answer any more.
     pub(super) fn hang_up(&mut self) {
         self.connection = None;
     }
 
-    /// Lets go of what the process has written since the last call; whether there was any.
+    /// Discards the output since the last call; returns whether there was any.
     pub(super) fn forget_idle_output(&mut self) -> bool {
         let mut nobodys = Logs::new(ByteSize::bytes(0));
         self.output.drain(&mut nobodys);
         nobodys.came() > 0
     }
 
-    /// What the process has written by now.
+    /// Collects the output written so far.
     pub(super) fn drain(&mut self, logs: &mut Logs) {
         self.output.drain(logs);
     }
 
-    /// Collects output until `enough`, at most for `patience`.
+    /// Collects output until `enough` is true, for at most `patience`.
     pub(super) async fn listen(
         &mut self,
         logs: &mut Logs,
@@ -246,7 +249,7 @@ impl Line {
         .await;
     }
 
-    /// Why the connection broke: a request that the caller breaks off breaks it as well.
+    /// Why the connection broke: the cause may be a caller that broke off its request.
     fn broken(&self, error: &hyper::Error) -> Broken {
         match self.upload.as_ref().and_then(Upload::error) {
             Some(error) => Broken::Caller(error),
@@ -254,11 +257,11 @@ impl Line {
         }
     }
 
-    /// The fault of an exchange that came to nothing. Unless it is the caller's, the instance is of no use after it.
+    /// The fault of a failed exchange. Unless it is the caller's, the instance is unusable afterwards.
     pub(super) async fn fault(&mut self, broken: Broken, logs: &mut Logs) -> Fault {
         match broken {
             Broken::Caller(error) => {
-                // No more comes of the request.
+                // Nothing more of the request will come.
                 self.hang_up();
                 Fault::Request(error)
             }
@@ -278,7 +281,7 @@ impl Line {
     }
 }
 
-/// `None`: nothing listens yet.
+/// `None` while nothing listens yet.
 fn not_open(error: flint_sandbox::Error) -> Option<String> {
     match error {
         flint_sandbox::Error::Operation { source, .. }
@@ -294,7 +297,7 @@ fn refused(error: io::Error) -> Option<String> {
     (error.kind() != io::ErrorKind::ConnectionRefused).then(|| error.to_string())
 }
 
-/// hyper says what it was doing; the reason is behind it.
+/// hyper's message names the operation, its sources the reason.
 fn cause(error: &hyper::Error) -> String {
     let mut text = error.to_string();
     let mut next = std::error::Error::source(error);

@@ -1,4 +1,4 @@
-//! An instance that is a server.
+//! An instance of contracts `http` and `openwhisk`: a server in a sandbox.
 
 use std::{
     sync::Arc,
@@ -30,30 +30,31 @@ use flint_runtimes::{
     process::{ending, logs::Logs, meter, output::Output, relay::RelayTask, starter::Starter, timer::Timer},
 };
 
-/// A response of a known length up to this is complete when the call returns; others stream, unless they become a JSON result.
+/// A response of known length up to this is returned whole; others are streamed, unless they become a JSON
+/// result.
 const WHOLE: u64 = 1 << 20;
-/// How long the first answer's sentinels are waited for, before it is decided that this proxy sends none.
+/// How long to wait for the sentinels after the first answer before concluding that this proxy sends none.
 const FIRST_SENTINELS: Duration = Duration::from_millis(200);
-/// How long later ones are, from a proxy that sends them.
+/// How long to wait for the sentinels of a proxy that sends them.
 const SENTINELS: Duration = Duration::from_secs(2);
 
-/// A server with the function in it.
+/// The function's server.
 pub(crate) struct ServerInstance {
     id: InstanceId,
     function: Arc<Function>,
     sandbox: Arc<Sandbox>,
     state: Arc<Mutex<State>>,
     relay: RelayTask,
-    /// What the sandbox sees of the disk stays there as long as the sandbox.
+    /// Keeps the code on disk for as long as the sandbox sees it.
     _artefact: SharedArtefact,
 }
 
-/// A server to be brought up.
+/// A server to be started.
 pub(crate) struct Start<'a> {
     pub(crate) function: &'a Arc<Function>,
     pub(crate) artefact: &'a SharedArtefact,
     pub(crate) spec: SandboxSpec,
-    /// What `/init` is told, of what is in the specification's environment.
+    /// The part of the environment that `/init` is told.
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) id: InstanceId,
     /// As in a [`StartContext`](flint_executor::StartContext).
@@ -61,8 +62,8 @@ pub(crate) struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Starts the server, waits until it accepts connections and, for contract `openwhisk`, initialises it. With how long it took until the server
-    /// accepted.
+    /// Starts the server, waits until it accepts connections and, for contract `openwhisk`, initialises it.
+    /// Also returns how long it took until the server accepted.
     pub(crate) async fn bring_up(
         self,
         starter: &Starter,
@@ -76,7 +77,7 @@ impl Start<'_> {
         };
         let (output, [stdout, stderr]) = Output::both().map_err(no_pipes)?;
         let io = SandboxIo { stdin: None, stdout, stderr, link: None };
-        // Until it accepts: nobody sees where the interpreter's part ends and the function's begins.
+        // Until it accepts connections, the interpreter's start cannot be told from the function's loading.
         let up_by = self.deadline + BRING_UP;
         let to_initialise = self.deadline.saturating_duration_since(Instant::now());
         let sandbox = match tokio::time::timeout_at(up_by.into(), starter.start(&self.spec, io)).await {
@@ -179,7 +180,7 @@ impl Drop for ServerInstance {
     }
 }
 
-/// A call under way.
+/// A call in progress.
 struct Running {
     state: OwnedMutexGuard<State>,
     logs: Logs,
@@ -225,15 +226,14 @@ impl ServerInstance {
             Err(broken) => return running.broken(broken).await,
         };
         let (head, mut body) = response.into_parts();
-        // Interim responses were passed over; what is left of them switches protocols, after which this connection takes no request.
-        if let Err(fault) = outcome::is_final(head.status) {
-            return running.over(Err(fault), true).await;
-        }
-        let mut headers = head.headers;
-        outcome::remove_hop_by_hop(&mut headers);
+        let mut opening = Opening::new(&head.headers, allowed);
+        let head = match outcome::http(head.status, head.headers) {
+            Ok(head) => head,
+            // Interim responses were skipped. The only one left switches protocols, after which the connection
+            // cannot be reused.
+            Err(fault) => return running.over(Err(fault), true).await,
+        };
         let is_small = body.size_hint().exact().is_some_and(|length| length <= WHOLE);
-        let mut opening = Opening::new(&headers, allowed);
-        let head = ReplyHead::Http { status: head.status, headers };
         if is_small {
             return match state.line.whole(&mut body, WHOLE, logs).await {
                 Err(broken) => running.broken(broken).await,
@@ -246,7 +246,7 @@ impl ServerInstance {
         while is_json && (opening.may_be_json() || opening.size() < WHOLE) {
             let next = match opening.may_be_json() {
                 true => state.line.piece(&mut body, logs).await.map(Some),
-                // A short answer that is all there costs less than a stream.
+                // Returning a short answer that has arrived completely costs less than streaming it.
                 false => state.line.piece_at_hand(&mut body, logs),
             };
             match next {
@@ -319,7 +319,7 @@ fn reply(head: ReplyHead, body: Bytes, is_json: bool, allowed: u64) -> Result<Re
     Ok(Reply { head, body })
 }
 
-/// Sends what has come of a response and the rest of it, to its end or until the caller has gone away.
+/// Streams a response, of which the beginning has arrived, until its end or until the caller has gone.
 async fn relay(
     mut running: Running,
     opening: Bytes,
@@ -349,7 +349,7 @@ async fn relay(
         };
         match sent {
             Ok(true) => {}
-            // Nobody is there to be told of a fault.
+            // Nobody is left to report a fault to.
             Ok(false) => {
                 state.line.hang_up();
                 break None;

@@ -1,37 +1,39 @@
-//! What has come of an answer to a call that came as JSON: it is waited for as long as it may be JSON, which makes it a result.
+//! The beginning of an answer to a call that came as JSON. As long as the answer may be JSON, and thus a
+//! result, it is not passed on.
 
 use bytes::{Bytes, BytesMut};
+use flint_executor::media_type;
 use flint_runtimes::json;
-use http::{HeaderMap, header::CONTENT_TYPE};
+use http::HeaderMap;
 
 /// The beginning of an answer.
 pub(super) struct Opening {
     kept: BytesMut,
     size: u64,
-    /// As much as a result may have.
+    /// The longest result.
     most: u64,
     may_be_json: bool,
-    /// As much as was looked at.
+    /// How much of it has been checked.
     looked: usize,
 }
 
 impl Opening {
     pub(super) fn new(headers: &HeaderMap, most: u64) -> Self {
-        let may_be_json = headers.get(CONTENT_TYPE).is_none_or(|value| is_text(value.as_bytes()));
+        let may_be_json = media_type(headers).is_none_or(is_text);
         Self { kept: BytesMut::new(), size: 0, most, may_be_json, looked: 0 }
     }
 
-    /// Whether it may be JSON, for all that can be told.
+    /// Whether it may be JSON, as far as can be told.
     pub(super) fn may_be_json(&self) -> bool {
         self.may_be_json
     }
 
-    /// How long it is so far.
+    /// Its length so far.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether it is JSON, for all that can be told, and longer than a result may be.
+    /// Whether it may be JSON and is longer than a result may be.
     pub(super) fn is_too_long(&self) -> bool {
         self.may_be_json && self.size > self.most
     }
@@ -43,24 +45,23 @@ impl Opening {
             return;
         }
         self.kept.extend_from_slice(piece);
-        // Each time that it is twice as long: to look at every piece would take the square of its length.
+        // Checked each time its length has doubled: checking after every piece would take quadratic time.
         if self.may_be_json && (self.kept.len() >= self.looked * 2 || self.is_too_long()) {
             self.may_be_json = json::may_become_object_or_array(&self.kept);
             self.looked = self.kept.len();
         }
     }
 
-    /// What was kept, which is not kept any longer.
+    /// Takes the bytes that were kept.
     pub(super) fn kept(&mut self) -> Bytes {
         self.kept.split().freeze()
     }
 }
 
-/// Whether this is JSON, or text as servers say of JSON where nobody tells them what it is.
+/// Whether this is a media type of JSON, or one of text, which servers use for JSON by default.
 fn is_text(media_type: &[u8]) -> bool {
-    let essence = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    let is = |other: &[u8]| essence.eq_ignore_ascii_case(other);
-    let (text, json) = (essence.first_chunk::<5>(), essence.last_chunk::<5>());
+    let is = |other: &[u8]| media_type.eq_ignore_ascii_case(other);
+    let (text, json) = (media_type.first_chunk::<5>(), media_type.last_chunk::<5>());
     is(b"application/json")
         || json.is_some_and(|end| end.eq_ignore_ascii_case(b"+json"))
         || (text.is_some_and(|start| start.eq_ignore_ascii_case(b"text/")) && !is(b"text/event-stream"))
@@ -68,6 +69,8 @@ fn is_text(media_type: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::header::CONTENT_TYPE;
+
     use super::*;
 
     fn taken(media_type: Option<&'static str>, pieces: &[&str]) -> (bool, bool, u64, Bytes) {

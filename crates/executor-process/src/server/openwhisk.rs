@@ -14,7 +14,7 @@ use super::body::RequestBody;
 use crate::run_request;
 use flint_runtimes::{json, outcome, process::command::PORT};
 
-/// `POST /init`. The function's own program is the proxy, so it gets no code.
+/// `POST /init`. The function's own program is the proxy, so no code is sent.
 pub(super) fn init(function: &Function, environment: &[(String, String)]) -> Request<RequestBody> {
     #[derive(Serialize)]
     struct Init<'a> {
@@ -58,7 +58,7 @@ fn post(path: &'static str, body: Bytes) -> Request<RequestBody> {
     request
 }
 
-/// Whether `/init` went well.
+/// Whether `/init` succeeded.
 pub(super) fn initialised(status: StatusCode, body: &Bytes) -> Result<(), Fault> {
     if status == StatusCode::OK {
         return Ok(());
@@ -66,7 +66,7 @@ pub(super) fn initialised(status: StatusCode, body: &Bytes) -> Result<(), Fault>
     Err(error_of(body).unwrap_or_else(|| Fault::InvalidAnswer { text: json::beginning(body) }))
 }
 
-/// What an answer of `/run` comes to; with whether the proxy can go on.
+/// The result of an answer to `/run`, and whether the proxy can serve on.
 pub(super) fn result(
     status: StatusCode,
     body: Bytes,
@@ -88,7 +88,7 @@ pub(super) fn result(
     (Err(error_of(&body).unwrap_or_else(|| Fault::InvalidAnswer { text: json::beginning(&body) })), false)
 }
 
-/// `{"error": …}`.
+/// The error in `{"error": …}`.
 fn error_of(body: &Bytes) -> Option<Fault> {
     let object: Map<String, Value> = serde_json::from_slice(body).ok()?;
     let message = match object.get("error")? {

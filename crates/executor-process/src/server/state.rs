@@ -1,4 +1,4 @@
-//! What is known of a server from call to call, and whose its output is.
+//! The state of a server between calls, and the attribution of its output to them.
 
 use std::time::{Duration, Instant};
 
@@ -6,28 +6,29 @@ use flint_runtimes::process::logs::Logs;
 
 use super::exchange::Line;
 
-/// How long what follows an answer is waited for, of a server that is taken to write something then.
+/// How long to wait for output after an answer, from a server that is expected to write some.
 const TRAILING: Duration = Duration::from_millis(5);
 
-/// A server between its calls, or in one.
+/// A server and the state that outlives a call.
 pub(super) struct State {
     pub(super) line: Line,
-    /// Whether this proxy ends an activation's output with sentinel lines, once that is known.
+    /// Whether this proxy ends an activation's output with sentinel lines; `None` until that is known.
     pub(super) sentinels: Option<bool>,
-    /// A call has been made.
+    /// Whether a call has been made.
     called: bool,
-    /// Whether this server is taken to write after it has answered, as it does that keeps an access log.
+    /// Whether this server is expected to write output after its answer, as one does that keeps an access
+    /// log.
     trails: bool,
 }
 
 impl State {
-    /// Of a server that takes its first call.
+    /// A server before its first call.
     pub(super) fn new(line: Line) -> Self {
         Self { line, sentinels: None, called: false, trails: true }
     }
 
-    /// Before a call: what the server has written since the one before belongs to none. What it wrote since its start is the first one's, as the start's
-    /// other output is.
+    /// Prepares for a call. Output since the previous call belongs to none and is discarded; output since the
+    /// start belongs to the first call, like the rest of the start's output.
     pub(super) fn begin(&mut self, deadline: Instant) {
         self.line.timer.set(deadline);
         if std::mem::replace(&mut self.called, true) {
@@ -35,7 +36,7 @@ impl State {
         }
     }
 
-    /// After a call: what the server has written by now, and what it is about to if it does such things.
+    /// Collects the output of a call, waiting for a late line if this server is expected to write one.
     pub(super) async fn catch_up(&mut self, logs: &mut Logs) {
         self.line.drain(logs);
         if self.trails && self.sentinels != Some(true) {

@@ -1,4 +1,4 @@
-//! A request's body on its way into a program's stdin.
+//! Writes a request's body into a program's stdin.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use rustix::{
 };
 use tokio::{io::AsyncWrite, net::unix::pipe};
 
-/// What is still to be written.
+/// The part that is still to be written.
 #[derive(Debug)]
 pub(super) struct Feed {
     pipe: Option<pipe::Sender>,
@@ -24,7 +24,7 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// With the program's end; `None` for an empty body, which is `/dev/null`.
+    /// Also returns the program's end; `None` for an empty body, which means `/dev/null`.
     pub(super) fn new(body: Body) -> io::Result<(Self, Option<OwnedFd>)> {
         let (mut rest, more) = match body {
             Body::Full(bytes) => (bytes, None),
@@ -35,7 +35,7 @@ impl Feed {
         }
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
         fcntl_setfl(&ours, OFlags::NONBLOCK)?;
-        // A short body is in the pipe before the program runs, and needs no more attention.
+        // A short body fits into the pipe before the program runs, and is done with.
         while !rest.is_empty() {
             match rustix::io::write(&ours, &rest) {
                 Ok(written) => rest.advance(written),
@@ -51,7 +51,7 @@ impl Feed {
         Ok((Self { pipe, rest, more }, Some(theirs)))
     }
 
-    /// Writes what the pipe takes. A program that does not read its stdin to the end is within its rights.
+    /// Writes as much as the pipe takes. A program need not read its stdin to the end.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Result<(), BodyError> {
         while let Some(pipe) = &mut self.pipe {
             if self.rest.is_empty() {

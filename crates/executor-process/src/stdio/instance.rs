@@ -1,4 +1,5 @@
-//! An instance of contract `stdio`: a process a call, in a sandbox of its own or in one that stays.
+//! An instance of contract `stdio` or `skeleton`: one process per call, in a fresh sandbox or a long-lived
+//! one.
 
 use std::{future::poll_fn, task::Poll};
 
@@ -26,35 +27,35 @@ use flint_runtimes::{
     process::{ending, logs::Logs, meter, output, output::Output, relay::RelayTask, timer::Timer},
 };
 
-/// An answer up to this length is looked at as a whole; a longer one streams.
+/// An answer up to this length is examined as a whole; a longer one is streamed.
 pub(super) const WHOLE: usize = 1 << 20;
-/// Linux takes no longer argument than 128 KiB with its end.
+/// Linux's limit on a single argument is 128 KiB with its NUL (MAX_ARG_STRLEN).
 const ARGUMENT_MAX: usize = (128 << 10) - 1;
 const TOO_LONG: &str = "the arguments are longer than the 128 KB that a program can be given in argv[1]: choose the contract stdio or actionloop, whose programs read them";
 
-/// How a program is told its arguments, and where its answer is.
+/// How a program receives its arguments and where its answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// The body on stdin, all of stdout.
+    /// The body is on stdin; the answer is all of stdout.
     Stdio,
-    /// The body in `argv[1]` as well, the last line of stdout; what comes before it is log.
+    /// The body is in `argv[1]` as well; the answer is the last line of stdout, and what precedes it is log.
     Skeleton,
 }
 
-/// The calls of a program, each a process.
+/// A program, run once per call.
 pub(crate) struct StdioInstance {
     id: InstanceId,
     place: Place,
     style: Style,
     relay: RelayTask,
-    /// What the sandbox sees of the disk stays there as long as the sandbox.
+    /// Keeps the code on disk for as long as the sandbox sees it.
     _artefact: SharedArtefact,
 }
 
-/// What the call asked for.
+/// The form of result that the call wants.
 #[derive(Clone, Copy)]
 struct Wanted {
-    /// It came as JSON, not as an HTTP request.
+    /// Whether it came as JSON rather than as an HTTP request.
     json: bool,
     max_result: u64,
 }
@@ -64,7 +65,7 @@ impl StdioInstance {
         Self { id, place, style, relay: RelayTask::default(), _artefact: artefact }
     }
 
-    /// Starts the process with the call's body before it.
+    /// Starts the process, with the beginning of the call's body in its stdin already.
     async fn begin(&self, arguments: Vec<String>, call: Call, logs: Logs) -> Result<Pump, (Fault, Logs)> {
         let env = [call.variables(), call.request_variables()].concat();
         let timer = Timer::new(call.deadline);
@@ -109,7 +110,7 @@ impl StdioInstance {
                 Event::Piece(piece) => last.push(&piece, &mut pump.logs),
                 Event::Ended(exit) => {
                     let result = match (last.finish(), success(&exit, &pump.logs)) {
-                        // OpenWhisk does not ask how a program that has answered ends.
+                        // As in OpenWhisk, the exit code does not matter once there is an answer.
                         (Ok(answer), Ok(()) | Err(Fault::Developer { .. })) => {
                             outcome::json(answer, max_result)
                         }
@@ -198,19 +199,19 @@ impl Drop for StdioInstance {
     }
 }
 
-/// A call whose process has ended by itself.
+/// The result of a call whose process has ended by itself.
 fn over(result: Result<Reply, Fault>, pump: Pump, exit: &Exit) -> Invoked {
     let reusable = pump.process.is_reusable();
     outcome::done(result, pump.logs, meter::of_exit(exit), reusable)
 }
 
-/// A call that ends before its process does.
+/// The result of a call that ends before its process does.
 async fn cut_short(mut pump: Pump, event: Event) -> Invoked {
     let (fault, usage) = broken(&mut pump, event).await;
     outcome::done(Err(fault), pump.logs, usage, false)
 }
 
-/// Sends the rest of a long answer.
+/// Streams the rest of a long answer.
 async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: oneshot::Sender<CallEnd>) {
     let last_word = LastWord::of(&caller);
     let mut caller = Some(caller);
@@ -228,7 +229,7 @@ async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: on
                 }
             }
             Event::Ended(exit) => {
-                // How it took that nobody reads any more is told to nobody.
+                // If nobody reads any more, a failure is expected and reported to nobody.
                 let fault = success(&exit, &pump.logs).err().filter(|_| caller.is_some());
                 break (fault, meter::of_exit(&exit), pump.process.is_reusable());
             }
@@ -246,7 +247,7 @@ async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: on
     let _ = ended.send(outcome::end(pump.logs, usage, reusable, fault));
 }
 
-/// Gives a piece to the caller, if there still is one, however long that takes within the time limit.
+/// Passes a piece on to the caller, if it is still there, waiting within the time limit.
 async fn hand_on(pump: &mut Pump, caller: &mut Option<BodySender>, piece: Bytes) -> Result<(), Event> {
     let Some(sender) = caller else { return Ok(()) };
     let taken = {
@@ -258,13 +259,13 @@ async fn hand_on(pump: &mut Pump, caller: &mut Option<BodySender>, piece: Bytes)
         .await?
     };
     if !taken {
-        // As in a shell: whoever writes on finds that nobody reads.
+        // As in a shell pipeline, the program gets SIGPIPE when it goes on writing.
         (*caller, pump.stdout) = (None, None);
     }
     Ok(())
 }
 
-/// The fault of a call that is cut short, and what it used.
+/// The fault of a call that is cut short, and its resource usage.
 async fn broken(pump: &mut Pump, event: Event) -> (Fault, Usage) {
     ending::by_force(pump.process.sandbox(), &mut pump.output, &mut pump.logs).await;
     let fault = match event {
@@ -275,7 +276,7 @@ async fn broken(pump: &mut Pump, event: Event) -> (Fault, Usage) {
     (fault, meter::of_ended(pump.process.sandbox()).await)
 }
 
-/// Whether the program says that it went well.
+/// Whether the program succeeded.
 fn success(exit: &Exit, logs: &Logs) -> Result<(), Fault> {
     match exit.status {
         ExitStatus::Code(0) if !exit.oom => Ok(()),

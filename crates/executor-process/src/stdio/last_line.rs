@@ -1,26 +1,26 @@
-//! The last line of a program's stdout is its answer; what comes before it is log.
+//! Finds the answer in a program's stdout: its last line. What precedes it is log.
 
 use bytes::{Bytes, BytesMut};
 use flint_executor::Fault;
 use flint_model::LogStream;
 use flint_runtimes::{json, outcome, process::logs::Logs};
 
-/// What may be the last line, as far as the output has come.
+/// The line that is the last so far.
 pub(super) struct LastLine {
-    /// From the beginning of the last line with something in it.
+    /// The output from the beginning of the last line that is not blank.
     kept: BytesMut,
-    /// How long that line is; more than is kept when it is too long.
+    /// The length of that line, of which not all may be kept.
     size: u64,
     allowed: u64,
 }
 
 impl LastLine {
-    /// An answer may have `allowed` bytes.
+    /// `allowed` is the longest answer in bytes.
     pub(super) fn new(allowed: u64) -> Self {
         Self { kept: BytesMut::new(), size: 0, allowed }
     }
 
-    /// Adds a piece of output; lines that are not the last any more are logged.
+    /// Adds a piece of output; logs lines that turn out not to be the last.
     pub(super) fn push(&mut self, piece: &[u8], logs: &mut Logs) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             if !part.trim_ascii().is_empty() && self.kept.contains(&b'\n') {
@@ -37,7 +37,7 @@ impl LastLine {
         }
     }
 
-    /// The answer, if it is one.
+    /// The answer, if the last line is a valid one.
     pub(super) fn finish(self) -> Result<Bytes, Fault> {
         if self.size > self.allowed.saturating_add(1) {
             return Err(outcome::too_large(self.size, self.allowed, &self.kept));
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(of(&["{}\nhello\n"]).0.unwrap_err(), Fault::InvalidAnswer { text: "hello".into() });
         let long = format!("{{\"a\":\"{}\"}}", "x".repeat(50));
         assert!(matches!(of(&[&long]).0, Err(Fault::ResultTooLarge { size: 58, allowed: 32, .. })));
-        // A long line that is not the last is no answer.
+        // A long line that is not the last one is log.
         assert_eq!(of(&[&long, "\n{}\n"]).0.unwrap(), "{}");
     }
 }

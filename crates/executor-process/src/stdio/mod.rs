@@ -1,12 +1,15 @@
-//! Contract `stdio`: a process a call; the request's body is its stdin, its stdout the answer, its stderr the log.
+//! Contract `stdio`: one process per call; the request's body is its stdin, its stdout the answer, its stderr
+//! the log.
 //!
-//! With reuse `never` each process has a sandbox of its own. With `warm` the sandbox stays and each call is a new process in it, as in a container of
-//! OpenFaaS' classic watchdog: calls share `/tmp` and the network, and no process outlives its call.
+//! With reuse `never` each process has a sandbox of its own. With `warm` the sandbox stays and each call is a
+//! new process in it, as in a container of OpenFaaS' classic watchdog: calls share `/tmp` and the network,
+//! and no process outlives its call.
 //!
-//! What the answer is taken for, since a program on its own does not say: a JSON object or array is `application/json`, other text without
-//! control characters `text/plain; charset=utf-8`, anything else `application/octet-stream`; so is what is longer than
-//! [`instance::WHOLE`], which begins to be sent before it is complete. A call without an HTTP request that is answered with a JSON
-//! object or array gets it as its JSON result, of any length that a result may have.
+//! A program cannot declare the type of its answer, so it is derived: a JSON object or array is
+//! `application/json`, other text without control characters `text/plain; charset=utf-8`, anything else
+//! `application/octet-stream`. An answer longer than [`instance::WHOLE`] is streamed as the latter before it
+//! is complete. A call without an HTTP request that is answered with a JSON object or array gets it as its
+//! JSON result, of any length that a result may have.
 
 mod feed;
 mod instance;

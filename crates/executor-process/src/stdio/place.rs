@@ -1,4 +1,4 @@
-//! Where a call's process runs: in a sandbox that is made for it, or, one after the other, in a sandbox that stays.
+//! Where a call's process runs: in a sandbox of its own, or in a long-lived one, one call after another.
 
 use std::{
     fs::OpenOptions,
@@ -13,11 +13,11 @@ use flint_runtimes::process::{command, ending, starter::Starter};
 use flint_sandbox::{Ended, Error, Exit, ExitStatus, Program, Sandbox, SandboxIo, SandboxSpec, Spawner};
 use tokio::{sync::SetOnce, time::timeout_at};
 
-/// A process that was killed for want of memory is followed by its whole sandbox within this.
+/// When a process was killed for lack of memory, its whole sandbox ends within this time.
 const FOLLOWING: Duration = Duration::from_millis(50);
 const KILLED: ExitStatus = ExitStatus::Signal(9);
 
-/// What a call's process is given beside the function's own.
+/// What is specific to a call's process.
 pub(super) struct Task {
     pub(super) arguments: Vec<String>,
     pub(super) env: Vec<(String, String)>,
@@ -28,7 +28,7 @@ pub(super) struct Task {
 
 /// Where an instance's processes run.
 pub(crate) enum Place {
-    /// A sandbox comes with the call, so that nothing runs before there is input.
+    /// A sandbox made for the call, so that nothing runs before there is input.
     Fresh {
         starter: Starter,
         /// Taken by the call.
@@ -38,7 +38,7 @@ pub(crate) enum Place {
     Kept(Arc<Kept>),
 }
 
-/// A sandbox that stays, with what its programs are.
+/// A long-lived sandbox and the program that it runs.
 pub(crate) struct Kept {
     sandbox: Arc<Sandbox>,
     spawner: Spawner,
@@ -50,18 +50,18 @@ pub(super) enum Process {
     Alone(Arc<Sandbox>),
     Guest {
         kept: Arc<Kept>,
-        /// The spawner tells it once, and whoever was told may ask again.
+        /// Kept, since the spawner reports it only once and `ended` may be called again.
         ended: OnceLock<Ended>,
     },
 }
 
 impl Place {
-    /// For one call.
+    /// A place for one call.
     pub(crate) fn fresh(starter: Starter, spec: SandboxSpec) -> Self {
         Self::Fresh { starter, spec: Mutex::new(Some(Box::new(spec))), sandbox: SetOnce::new() }
     }
 
-    /// For any number of calls, one at a time.
+    /// A place for any number of calls, one at a time.
     pub(crate) async fn kept(
         starter: &Starter,
         mut spec: SandboxSpec,
@@ -125,7 +125,7 @@ impl Place {
         }
     }
 
-    /// The sandbox, once there is one.
+    /// The sandbox, once it exists.
     pub(super) fn sandbox(&self) -> Option<&Arc<Sandbox>> {
         match self {
             Self::Fresh { sandbox, .. } => sandbox.get(),
@@ -133,7 +133,7 @@ impl Place {
         }
     }
 
-    /// Waits until there has been a sandbox and it has ended.
+    /// Resolves when the sandbox has existed and ended.
     pub(super) async fn ended(&self) {
         let sandbox = match self {
             Self::Fresh { sandbox, .. } => sandbox.wait().await,
@@ -142,7 +142,7 @@ impl Place {
         sandbox.wait().await;
     }
 
-    /// No call will come.
+    /// Rules out further calls.
     pub(super) fn close(&self) {
         if let Self::Fresh { spec, .. } = self {
             spec.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -158,7 +158,7 @@ impl Process {
         }
     }
 
-    /// Waits for its end, which is also that of everything it has started. Cancellation-safe, and may be asked again.
+    /// Waits for the end of the process and its descendants. Cancellation-safe; may be called again.
     pub(super) async fn ended(&self) -> Result<Exit, Fault> {
         let (kept, known) = match self {
             Self::Alone(sandbox) => return Ok(sandbox.wait().await),

@@ -1,4 +1,4 @@
-//! One process from its start to its end: stdin in, stdout out, stderr into the log, within the time limit.
+//! Runs one process from start to end: feeds stdin, reads stdout, logs stderr and enforces the time limit.
 
 use std::{
     future::poll_fn,
@@ -15,10 +15,10 @@ use tokio::{io::AsyncReadExt, net::unix::pipe};
 use super::{feed::Feed, place::Process};
 use flint_runtimes::process::{logs::Logs, output::Output, timer::Timer};
 
-/// Read at a time.
+/// How much is read at a time.
 const PIECE: usize = 64 << 10;
 
-/// What happened.
+/// An event in the life of a process.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A piece of stdout.
@@ -26,9 +26,9 @@ pub(super) enum Event {
     /// The process has ended, and all of its output has been read.
     Ended(Box<Exit>),
     Deadline,
-    /// The request's body ended before its end.
+    /// The request's body broke off.
     Abandoned(BodyError),
-    /// There has been no process.
+    /// The process could not be started.
     NotExecuted(Fault),
 }
 
@@ -63,7 +63,7 @@ impl Pump {
         }
     }
 
-    /// The next thing that happens.
+    /// The next event.
     pub(super) async fn next(&mut self) -> Event {
         let process = Arc::clone(&self.process);
         let mut ended = pin!(process.ended());
@@ -107,7 +107,7 @@ impl Pump {
         Poll::Pending
     }
 
-    /// Everything that could be written has been: what is in the pipe is the rest.
+    /// What is left in the pipe, once all writers have ended.
     fn rest_of_stdout(&mut self) -> Option<Bytes> {
         let stdout = self.stdout.as_ref()?;
         let mut space = [std::mem::MaybeUninit::uninit(); PIECE];
@@ -123,7 +123,7 @@ impl Pump {
         }
     }
 
-    /// While nobody takes the answer: everything else goes on.
+    /// Keeps everything but stdout going while the caller does not take the answer.
     pub(super) fn poll_meanwhile(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         if self.timer.poll(cx).is_ready() {
             return Poll::Ready(Event::Deadline);

@@ -1,4 +1,4 @@
-//! How much of a program's output is looked at before it is given on: more of one that may become JSON where JSON is wanted.
+//! How much of a program's output is held back before it is streamed: more while it may become a JSON result.
 
 use bytes::{Bytes, BytesMut};
 use flint_runtimes::json;
@@ -6,22 +6,22 @@ use flint_runtimes::json;
 /// The beginning of an output.
 pub(super) struct Window {
     kept: BytesMut,
-    /// As much as is kept so far.
+    /// How much may be kept at present.
     bound: usize,
-    /// As much as is kept of what may be JSON; absent: JSON is not wanted.
+    /// How much may be kept of output that may become JSON; `None` if JSON is not wanted.
     most: Option<usize>,
     size: u64,
     too_long: bool,
 }
 
 impl Window {
-    /// Of `whole` bytes; of JSON as much as a result may have, where that is said.
+    /// Keeps `whole` bytes, or where `result` is given the longest result while the output may be JSON.
     pub(super) fn new(whole: usize, result: Option<u64>) -> Self {
         let most = result.map(|result| usize::try_from(result).unwrap_or(usize::MAX).max(whole));
         Self { kept: BytesMut::new(), bound: whole, most, size: 0, too_long: false }
     }
 
-    /// Takes the next piece. `false`: there is no room for it, and what there is will not be JSON.
+    /// Adds a piece; `false` if it does not fit and the output cannot become JSON.
     pub(super) fn take(&mut self, piece: &[u8]) -> bool {
         while !self.too_long && piece.len() > self.bound - self.kept.len() {
             let Some(most) = self.most.filter(|_| json::may_become_object_or_array(&self.kept)) else {
@@ -37,12 +37,12 @@ impl Window {
         true
     }
 
-    /// How long it is, when it is JSON, for all that can be told, and more than a result may have.
+    /// The length of output that may be JSON and is longer than a result may be.
     pub(super) fn too_long(&self) -> Option<u64> {
         self.too_long.then_some(self.size)
     }
 
-    /// What was kept, which is not kept any longer.
+    /// Takes the bytes that were kept.
     pub(super) fn kept(&mut self) -> Bytes {
         self.kept.split().freeze()
     }

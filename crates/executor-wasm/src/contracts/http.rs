@@ -7,11 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, BodyReceiver, Call, PrepareError};
-use flint_runtimes::outcome::remove_hop_by_hop;
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri,
-    header::{CONTENT_TYPE, EXPECT, HOST},
-};
+use http::{HeaderValue, Request, Response};
 use http_body::{Frame, SizeHint};
 use tokio::sync::oneshot;
 use wasmtime::{
@@ -34,11 +30,6 @@ use crate::{breach::Breach, host::AsHost, state::State, wasi::Wasi};
 
 /// Who answers, as far as the function is told when the caller did not say.
 const LOCAL: HeaderValue = HeaderValue::from_static("flint.local");
-
-/// What the function is told about its call.
-const ACTIVATION: HeaderName = HeaderName::from_static("x-flint-activation-id");
-const DEADLINE: HeaderName = HeaderName::from_static("x-flint-deadline-ms");
-const TRANSACTION: HeaderName = HeaderName::from_static("x-flint-transaction-id");
 
 /// A component that handles requests.
 pub(crate) enum HttpComponent {
@@ -90,49 +81,9 @@ impl HttpComponent {
     }
 }
 
-/// The request as the function gets it. A call without an HTTP request is a POST of its JSON to `/`.
-pub(crate) fn request(call: &mut Call, breach: Breach) -> Result<Request<RequestBody>, String> {
-    let (method, target, mut headers) = match call.head.take() {
-        Some(head) => {
-            let head = *head;
-            let path = if head.path.starts_with('/') { head.path } else { format!("/{}", head.path) };
-            let target = if head.query.is_empty() { path } else { format!("{path}?{}", head.query) };
-            let mut headers = head.headers;
-            remove_hop_by_hop(&mut headers);
-            // Whoever took the request from the caller has answered it.
-            headers.remove(EXPECT);
-            (head.method, target, headers)
-        }
-        None => {
-            let mut headers = HeaderMap::with_capacity(8);
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            (Method::POST, "/".to_owned(), headers)
-        }
-    };
-    let target = target
-        .parse::<Uri>()
-        .map_err(|error| format!("the path and query '{target}' are not a URI: {error}"))?;
-    // A host that is no text would be an error of the function's own.
-    if headers.get(HOST).is_none_or(|host| host.to_str().is_err()) {
-        headers.insert(HOST, LOCAL);
-    }
-    let text = |value: String| HeaderValue::try_from(value).ok();
-    let own = [
-        (ACTIVATION, text(call.activation.to_string())),
-        (DEADLINE, text(call.deadline_at.as_millis().to_string())),
-        (TRANSACTION, text(call.transaction.to_string())),
-    ];
-    for (name, value) in own {
-        if let Some(value) = value {
-            headers.insert(name, value);
-        }
-    }
-    let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
-    let mut request = Request::new(RequestBody::new(body, breach));
-    *request.method_mut() = method;
-    *request.uri_mut() = target;
-    *request.headers_mut() = headers;
-    Ok(request)
+/// The request as the function gets it.
+pub(crate) fn request(call: Call, breach: Breach) -> Result<Request<RequestBody>, String> {
+    Ok(call.into_request(LOCAL)?.map(|body| RequestBody::new(body, breach)))
 }
 
 /// A request's body as `wasi:http` wants it.

@@ -1,4 +1,4 @@
-//! Bodies stream, both ways, with backpressure.
+//! Bodies are streamed in both directions, with backpressure.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
@@ -13,7 +13,7 @@ use crate::{Body, BodyError, CallHead, Fault, Invoked, ReplyHead, body_channel};
 const MEGABYTES: usize = 50;
 const MEGABYTE: usize = 1 << 20;
 
-/// Fifty megabytes in, fifty out.
+/// Fifty megabytes in each direction.
 pub async fn long_bodies_stream_both_ways(subject: &Subject) {
     let instance = subject.start().await;
     let (sender, body) = body_channel();
@@ -48,7 +48,7 @@ pub async fn long_bodies_stream_both_ways(subject: &Subject) {
     instance.stop().await;
 }
 
-/// The call goes on to its end, and the instance to its next.
+/// The call runs to its end, and the instance serves the next one.
 pub async fn a_caller_that_goes_away_does_no_harm(subject: &Subject) {
     let instance = subject.start().await;
     let invoked = instance.invoke(request("stream", json!({ "megabytes": 20 }), AMPLE)).await;
@@ -59,12 +59,12 @@ pub async fn a_caller_that_goes_away_does_no_harm(subject: &Subject) {
         let next = subject.call(&instance, "echo", json!({ "text": "next" })).await;
         assert_eq!(next.json(), json!({ "text": "next" }));
     }
-    // One that takes nothing does not keep an instance beyond its deadline.
+    // A caller that reads nothing does not hold an instance beyond the deadline.
     let invoked = instance.invoke(request("stream", json!({ "megabytes": 20 }), SHORT)).await;
     if let Invoked::Streaming { mut body, end, .. } = invoked {
         let end = end.await.expect("the call's end");
         assert_eq!(end.fault, Some(Fault::Deadline));
-        // When it reads on, it does not take what it gets for all.
+        // When it reads on at last, it must not take what it gets for the whole.
         let mut last = None;
         while let Some(piece) = body.recv().await {
             last = Some(piece);
@@ -74,7 +74,8 @@ pub async fn a_caller_that_goes_away_does_no_harm(subject: &Subject) {
     instance.stop().await;
 }
 
-/// A request that ends before its end, or that stalls until the deadline, is its caller's fault. Its function was not called, and the instance goes on.
+/// A request that breaks off, or stalls until the deadline, is its caller's fault: the function was not
+/// called, and the instance serves on.
 pub async fn a_request_that_breaks_off_ends_its_own_call_only(subject: &Subject) {
     let instance = subject.start().await;
     let errors = [BodyError::Broken("gone".into()), BodyError::TooLarge(7), BodyError::Late];
@@ -95,7 +96,7 @@ pub async fn a_request_that_breaks_off_ends_its_own_call_only(subject: &Subject)
     instance.stop().await;
 }
 
-/// Bytes are an HTTP answer.
+/// An answer of bytes becomes an HTTP response.
 pub async fn binary_answers_are_http(subject: &Subject) {
     let instance = subject.start().await;
     let done = subject.call(&instance, "binary", json!({})).await;

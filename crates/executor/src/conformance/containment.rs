@@ -15,13 +15,13 @@ pub async fn the_host_is_out_of_sight(subject: &Subject) {
         let answer = subject.call(&instance, "read", json!({ "path": path })).await.json();
         assert!(answer["read"].as_str().is_none_or(str::is_empty), "{path}: {answer}");
     }
-    // What is there to be seen is its own code.
+    // Only its own code is visible.
     let answer = subject.call(&instance, "read", json!({ "path": "/function" })).await.json();
     assert!(answer["read"].as_str().is_some_and(|names| !names.contains("..")), "{answer}");
     instance.stop().await;
 }
 
-/// Neither its code nor the system's files.
+/// Neither the function's code nor the system's files can be written.
 pub async fn the_code_is_read_only(subject: &Subject) {
     let instance = subject.start().await;
     for path in ["/function/x", "/usr/bin/x", "/etc/x", "/x"] {
@@ -33,7 +33,7 @@ pub async fn the_code_is_read_only(subject: &Subject) {
     instance.stop().await;
 }
 
-/// Servers of the host on its loopback.
+/// Servers on the host's loopback cannot be reached.
 pub async fn the_hosts_loopback_is_out_of_reach(subject: &Subject) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();

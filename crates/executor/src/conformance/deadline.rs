@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Fault, Instance};
 
-/// Runs `op` beyond its time limit, while a neighbour goes on answering.
+/// Runs `op` beyond its time limit while a neighbour keeps answering.
 async fn beside_a_neighbour(
     subject: &Subject,
     op: &str,
@@ -36,18 +36,18 @@ async fn beside_a_neighbour(
     (done, neighbour)
 }
 
-/// A loop that never looks up.
+/// A loop that never yields.
 pub async fn an_endless_loop_is_ended(subject: &Subject) {
     let (done, neighbour) = beside_a_neighbour(subject, "loop", FunctionLimits::default()).await;
     assert_eq!(done.fault(), &Fault::Deadline);
     neighbour.stop().await;
 }
 
-/// As many processes as it may have, and no more.
+/// The function gets as many processes as it may have, and no more.
 pub async fn a_fork_bomb_is_contained(subject: &Subject) {
     let limits = FunctionLimits { processes: 64, ..FunctionLimits::default() };
     let (done, neighbour) = beside_a_neighbour(subject, "forks", limits).await;
-    // Processes need memory: which limit it meets first is its own affair.
+    // Processes need memory too, so either limit may be hit first.
     assert!(
         matches!(done.fault(), Fault::Deadline | Fault::OutOfMemory | Fault::Exited { .. }),
         "{:?}",
@@ -56,7 +56,7 @@ pub async fn a_fork_bomb_is_contained(subject: &Subject) {
     neighbour.stop().await;
 }
 
-/// More memory than it may have.
+/// The function allocates more memory than it may have.
 pub async fn a_memory_bomb_is_contained(subject: &Subject) {
     let limits = FunctionLimits { memory: ByteSize::mib(128), ..FunctionLimits::default() };
     let source = subject.function(subject.language.laboratory(), limits);
@@ -69,7 +69,7 @@ pub async fn a_memory_bomb_is_contained(subject: &Subject) {
 
 /// Code that never finishes loading.
 pub async fn loading_has_a_deadline_too(subject: &Subject) {
-    // The runtime has to be up by then: where the machine was too busy for that, more time is given.
+    // The runtime must be up before the limit. On a busy machine a second attempt gets more time.
     for limit in [SHORT * 4, AMPLE] {
         let limits = FunctionLimits { timeout: limit, ..FunctionLimits::default() };
         let source = subject.function(subject.language.endless(), limits);

@@ -1,4 +1,4 @@
-//! Rule 5: a refused thing names its cause.
+//! Rule 5: a refusal names its cause.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ async fn refusal(subject: &Subject, code: &[u8], adjust: impl FnOnce(&mut Functi
     subject.executor.prepare(source, &|_| {}).await.expect_err("it is refused")
 }
 
-/// A runtime that does not exist, or not in this version: what there is instead.
+/// A runtime that does not exist, or not in this version: the refusal names those that do.
 pub async fn a_refused_kind_names_the_cause(subject: &Subject) {
     for kind in ["cobol:85".to_owned(), format!("{}:999", subject.kind.family())] {
         let error = refusal(subject, b"x", |function| function.kind = kind.parse().expect("a kind")).await;
@@ -26,7 +26,7 @@ pub async fn a_refused_kind_names_the_cause(subject: &Subject) {
     }
 }
 
-/// Code that is not what its format says.
+/// Code that is not in its declared format.
 pub async fn refused_code_names_the_cause(subject: &Subject) {
     let cases: [(CodeFormat, &[u8], &str); 4] = [
         (CodeFormat::Zip, b"no zip", "zip"),
@@ -37,7 +37,7 @@ pub async fn refused_code_names_the_cause(subject: &Subject) {
     for (format, code, cause) in cases {
         let error = refusal(subject, code, |function| {
             function.code.format = format;
-            // Not the address of other code.
+            // A digest that no other code has.
             function.code.digest = flint_model::Digest::from_bytes([format as u8 + code.len() as u8; 32]);
         });
         let error = error.await;

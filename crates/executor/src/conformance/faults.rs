@@ -1,4 +1,4 @@
-//! What goes wrong is said as what it is, and only an instance that is fit for it serves again.
+//! Each failure is reported as what it is, and only an instance that is fit for it serves again.
 
 use flint_model::{ByteSize, FunctionLimits};
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{EndOfProcess, Fault, PrepareError, StartFailure};
 
-/// The process exits in the middle of a call.
+/// The process exits during a call.
 pub async fn an_exit_is_said(subject: &Subject) {
     let instance = subject.start().await;
     let done = subject.call(&instance, "exit", json!({})).await;
@@ -19,7 +19,7 @@ pub async fn an_exit_is_said(subject: &Subject) {
     instance.stop().await;
 }
 
-/// The process is killed by a signal of its own making.
+/// The process is killed by a signal that it sends itself.
 pub async fn a_crash_is_said(subject: &Subject) {
     let instance = subject.start().await;
     let done = subject.call(&instance, "crash", json!({})).await;
@@ -28,7 +28,7 @@ pub async fn a_crash_is_said(subject: &Subject) {
     instance.stop().await;
 }
 
-/// Code that throws: what it said is in the answer, as its language's OpenWhisk runtime has it.
+/// Code that throws: its message is in the answer, as in the OpenWhisk runtime of its language.
 pub async fn an_exception_is_said(subject: &Subject) {
     let instance = subject.start().await;
     let done = subject.call(&instance, "throw", json!({})).await;
@@ -42,7 +42,8 @@ pub async fn an_exception_is_said(subject: &Subject) {
     instance.stop().await;
 }
 
-/// What the code said is not lost for half a character in it, which is no text, but which its language's strings can have.
+/// A lone surrogate in a message, which JavaScript and Python strings can have and UTF-8 cannot, does not
+/// lose the rest of it.
 pub async fn half_a_character_in_an_exception_does_no_harm(subject: &Subject) {
     let instance = subject.start().await;
     let done = subject.call(&instance, "throwHalf", json!({})).await;
@@ -57,7 +58,7 @@ pub async fn code_that_does_not_load_is_said(subject: &Subject) {
         [(subject.language.broken(), "SyntaxError"), (subject.language.without_entry(), "main")]
     {
         let source = subject.function(code, FunctionLimits::default());
-        // An executor that loads code to prepare it says so then.
+        // An executor that loads code in `prepare` reports the failure there.
         let said = match subject.executor.prepare(source, &|_| {}).await {
             Err(PrepareError::Code(said)) => said,
             Err(other) => panic!("{other}"),
@@ -70,7 +71,7 @@ pub async fn code_that_does_not_load_is_said(subject: &Subject) {
     }
 }
 
-/// Its size and its beginning are known, and the instance goes on.
+/// Its size and its beginning are reported, and the instance serves on.
 pub async fn an_oversized_result_is_said(subject: &Subject) {
     let instance = subject.start().await;
     for bytes in [2000, 3 << 20] {
@@ -91,7 +92,7 @@ pub async fn an_oversized_result_is_said(subject: &Subject) {
     instance.stop().await;
 }
 
-/// An answer that is no JSON object or array.
+/// An answer that is neither a JSON object nor an array.
 pub async fn a_wrong_answer_is_said(subject: &Subject) {
     let instance = subject.start().await;
     let done = subject.call(&instance, "number", json!({})).await;

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::Subject;
 
-/// What an instance says that has not served before.
+/// The answer of an instance that has not served a call yet.
 fn fresh() -> Value {
     json!({ "calls": 0, "tmp": false, "env": "", "greeting": "hé" })
 }
 
-/// Globals, `/tmp` and the environment of one instance are not another's.
+/// Globals, `/tmp` and the environment of one instance are not visible to another.
 pub async fn fresh_instances_share_nothing(subject: &Subject) {
     for _ in 0..2 {
         let pair = [subject.start().await, subject.start().await];
@@ -22,7 +22,7 @@ pub async fn fresh_instances_share_nothing(subject: &Subject) {
     }
 }
 
-/// An instance that stays is the same one for its next call.
+/// A warm instance keeps its state for its next call.
 pub async fn a_warm_instance_keeps_its_own_state(subject: &Subject) {
     let instance = subject.start().await;
     assert_eq!(subject.call(&instance, "state", json!({})).await.json(), fresh());

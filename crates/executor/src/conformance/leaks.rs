@@ -1,4 +1,4 @@
-//! Rule 3, the end of it: nothing is left of instances that have ended.
+//! Rule 3, continued: nothing is left of instances that have ended.
 
 use std::{
     collections::HashMap,
@@ -14,14 +14,14 @@ use super::{
     subject::{AMPLE, PATIENCE, context},
 };
 
-/// Starts at the same time.
+/// How many instances start at the same time.
 const AT_ONCE: usize = 4;
-/// How often what is held is looked at.
+/// The pause between two measurements.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// After so many looks that found the same, it has stopped changing.
+/// After so many equal measurements the figures are taken as settled.
 const STILL: u32 = 10;
 
-/// What this process and its descendants hold.
+/// The resources of this process and its descendants.
 #[derive(Debug, PartialEq, Eq)]
 struct Held {
     descriptors: usize,
@@ -32,7 +32,7 @@ struct Held {
 }
 
 impl Held {
-    /// No more than what was held before, but for what is kept for the next start.
+    /// Whether no more is held than before, apart from what is kept for the next start.
     fn is_within(&self, before: &Self) -> bool {
         let slack = AT_ONCE;
         self.descriptors <= before.descriptors + slack
@@ -43,8 +43,8 @@ impl Held {
     }
 }
 
-/// Starts and stops as many instances, some by force in the middle of a call, and compares what is held before and after. Must
-/// be the only test in its process.
+/// Starts and stops this many instances, some of them by force in the middle of a call, and compares the
+/// resources held before and after. Must be the only test in its process.
 pub async fn nothing_is_left(subject: &Subject, starts: usize) {
     let prepared = subject.executor.prepare(subject.laboratory(), &|_| {}).await.expect("it can be prepared");
     let round = async |at_once: usize| {
@@ -60,7 +60,7 @@ pub async fn nothing_is_left(subject: &Subject, starts: usize) {
                 if n % 2 == 0 {
                     instance.stop().await;
                 } else {
-                    // Dropping ends it as well.
+                    // Dropping an instance ends it too.
                     let ended = instance.ended();
                     ended.await;
                 }
@@ -70,8 +70,8 @@ pub async fn nothing_is_left(subject: &Subject, starts: usize) {
             task.await.expect("no panic");
         }
     };
-    // What is kept for the next start (spare networks, control groups) is there after some rounds; as much as was ever used at once, and what is started
-    // ahead of need comes to that.
+    // Networks and cgroups are kept for later starts, as many as were ever in use at once. Some rounds bring
+    // that number to its maximum.
     round(AT_ONCE * 4).await;
     for _ in 0..5 {
         round(AT_ONCE).await;
@@ -80,7 +80,7 @@ pub async fn nothing_is_left(subject: &Subject, starts: usize) {
     for _ in 0..starts.div_ceil(AT_ONCE) {
         round(AT_ONCE).await;
     }
-    // The last of them may still be ending, and what is kept for the next start is being made again.
+    // The last instances may still be ending, and spare resources are being replaced.
     let deadline = Instant::now() + PATIENCE;
     loop {
         let after = held(subject);
@@ -92,7 +92,8 @@ pub async fn nothing_is_left(subject: &Subject, starts: usize) {
     }
 }
 
-/// What is held when it has stopped changing for a while: on a busy machine something that is being made stands still for some time.
+/// The resources held once they have not changed for a while: on a busy machine work in progress may stand
+/// still for some time.
 async fn settled(subject: &Subject) -> Held {
     let deadline = Instant::now() + PATIENCE;
     let (mut last, mut same) = (held(subject), 0);
@@ -133,7 +134,7 @@ fn below(folder: &Path) -> usize {
         .sum()
 }
 
-/// Control groups whose path has the mark in it.
+/// Counts the cgroups whose path contains the mark.
 fn groups(folder: &Path, mark: &str, depth: usize) -> usize {
     const DEEPEST: usize = 8;
     if depth > DEEPEST {
@@ -150,14 +151,14 @@ fn groups(folder: &Path, mark: &str, depth: usize) -> usize {
     own + folders.iter().map(|folder| groups(folder, mark, depth + 1)).sum::<usize>()
 }
 
-/// Processes whose chain of parents leads here.
+/// Processes whose chain of parents leads to this process.
 fn descendants() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let parents: HashMap<u32, u32> = entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter_map(|pid: u32| {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            // pid (name) state parent …; the name may contain anything.
+            // The fields are: pid (name) state parent …; the name may contain any character.
             let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
             Some((pid, parent))
         })

@@ -1,4 +1,4 @@
-//! The life of an instance beside its calls.
+//! An instance's life between its calls.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Fault, PrewarmTarget};
 
-/// Paused, resumed, and as before.
+/// An instance is paused and resumed, and serves as before.
 pub async fn a_paused_instance_serves_again(subject: &Subject) {
     let instance = subject.start().await;
     for n in 0..3 {
@@ -25,7 +25,7 @@ pub async fn a_paused_instance_serves_again(subject: &Subject) {
     instance.ended().await;
 }
 
-/// With concurrency 1 a second call at the same time is refused, not mixed up with the first.
+/// With concurrency 1, a second call at the same time is refused rather than mixed up with the first.
 pub async fn an_instance_serves_one_call_at_a_time(subject: &Subject) {
     let instance = subject.start().await;
     let calls = (0..4).map(|n| {
@@ -55,18 +55,18 @@ pub async fn an_ended_instance_says_so(subject: &Subject) {
     assert!(done.result.is_err() && !done.end.reusable);
 }
 
-/// What is prepared is found again.
+/// A second `prepare` finds the result of the first.
 pub async fn preparing_twice_is_a_no_op(subject: &Subject) {
     let first = subject.executor.prepare(subject.laboratory(), &|_| {}).await.expect("it can be prepared");
     let again = subject.executor.prepare(subject.laboratory(), &|_| {}).await.expect("it can be prepared");
     assert_eq!(again.took, Duration::ZERO);
     assert_eq!(first.steps, again.steps);
-    // A collection leaves what is in use alone, wanted or not.
+    // A collection leaves artefacts in use alone, whether they are wanted or not.
     subject.executor.collect(&[]).await;
     let instance = subject.executor.start(&again, context(AMPLE)).await.map(|started| started.instance);
     instance.expect("it starts").stop().await;
     drop((first, again));
-    // What the instance held may be let go a moment after it.
+    // The instance's artefacts may be released a moment after its end.
     let deadline = Instant::now() + PATIENCE;
     loop {
         subject.executor.collect(&[]).await;
@@ -80,7 +80,7 @@ pub async fn preparing_twice_is_a_no_op(subject: &Subject) {
     }
 }
 
-/// A runtime that is up already makes a start quicker, and is as good as a fresh one.
+/// A prewarmed runtime makes a start faster, and is as good as a fresh one.
 pub async fn prewarmed_runtimes_are_taken(subject: &Subject) {
     let source = subject.laboratory();
     let target =
@@ -93,7 +93,7 @@ pub async fn prewarmed_runtimes_are_taken(subject: &Subject) {
         let answer = subject.call(&started.instance, "state", json!({})).await.json();
         assert_eq!(answer, json!({ "calls": 0, "tmp": false, "env": "", "greeting": "hé" }));
         started.instance.stop().await;
-        // Who starts from snapshots needs no runtime without a function.
+        // An executor that starts from snapshots does not need prewarmed runtimes.
         taken = started.started == Duration::ZERO || started.restored.is_some();
         if taken {
             break;

@@ -30,7 +30,7 @@ pub async fn output_is_complete_and_in_order(subject: &Subject) {
     instance.stop().await;
 }
 
-/// Calls one after the other in one instance, and at the same time in several.
+/// Calls in sequence in one instance, and concurrently in several.
 pub async fn output_belongs_to_its_call(subject: &Subject) {
     let pair = [subject.start().await, subject.start().await];
     for round in 0..20_u32 {
@@ -48,7 +48,7 @@ pub async fn output_belongs_to_its_call(subject: &Subject) {
     }
 }
 
-/// It is read, not kept; and the answer comes.
+/// The output is read but not kept, and the answer arrives.
 pub async fn a_gigabyte_of_output_does_no_harm(subject: &Subject) {
     const MOST_GROWTH: u64 = 512 << 20;
     let before = resident();
@@ -61,7 +61,7 @@ pub async fn a_gigabyte_of_output_does_no_harm(subject: &Subject) {
     instance.stop().await;
 }
 
-/// Resident memory of this process.
+/// The resident set size of this process.
 fn resident() -> u64 {
     const PAGE: u64 = 4096;
     let statm = fs::read_to_string("/proc/self/statm").expect("Linux");
@@ -77,7 +77,7 @@ pub async fn closed_output_is_tolerated(subject: &Subject) {
     instance.stop().await;
 }
 
-/// What is kept ends at the limit, and the end of the call says so.
+/// Logs are cut at the limit, and the end of the call reports it.
 pub async fn what_exceeds_the_limit_is_said(subject: &Subject) {
     let instance = subject.start().await;
     let mut call = request("log", json!({ "from": 100, "to": 200 }), AMPLE);

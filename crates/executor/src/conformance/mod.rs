@@ -1,4 +1,4 @@
-//! The suite that every executor passes: the rules of DESIGN.md §5, a file a rule.
+//! The suite that every executor passes: one file for each rule (`executor rule` in SPECIFICATION.md).
 //!
 //! A crate that implements [`crate::Executor`] writes
 //!
@@ -7,8 +7,8 @@
 //! flint_executor::conformance_suite!(node);
 //! ```
 //!
-//! and gets a test for each rule. [`leaks`] counts what the whole process holds, so it is called from a test program of its own.
-//! Nothing here asserts how long something takes; [`PATIENCE`] is only there so that a test that hangs ends.
+//! and gets one test for each rule. [`leaks`] measures the whole process, so it is called from a test program
+//! of its own. Nothing here asserts timing; [`PATIENCE`] only ends a test that hangs.
 
 pub mod bodies;
 pub mod containment;
@@ -26,7 +26,8 @@ pub mod uniqueness;
 pub use programs::Language;
 pub use subject::{PATIENCE, Subject};
 
-/// Makes a test of every rule for the subject that an async function returns with whatever has to live as long as the subject.
+/// Makes a test of every rule for the subject that an async function returns, together with whatever must
+/// live as long as the subject.
 #[macro_export]
 macro_rules! conformance_suite {
     ($subject:path) => {

@@ -1,6 +1,6 @@
-//! The functions that the suite runs: in each language one that does what its argument `op` says.
+//! The functions that the suite runs: one in each language, which does what its argument `op` says.
 
-/// A language that the suite has programs in.
+/// A language in which the suite has programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
     /// JavaScript on Node.js.
@@ -17,7 +17,7 @@ impl Language {
         }
     }
 
-    /// Text that is no program.
+    /// Text that does not parse.
     pub(super) const fn broken(self) -> &'static str {
         match self {
             Self::Node => "function main( { syntax error",

@@ -1,4 +1,4 @@
-//! What is tested, and how it is talked to.
+//! The executor under test, and helpers to call it.
 
 use std::{
     collections::hash_map::DefaultHasher,
@@ -24,14 +24,14 @@ use crate::{
     StartFailure,
 };
 
-/// A test that takes longer hangs.
+/// A test that takes longer is considered hung.
 pub const PATIENCE: Duration = Duration::from_secs(180);
-/// The time limit of calls that are to succeed.
+/// The time limit of calls that should succeed.
 pub(super) const AMPLE: Duration = Duration::from_secs(60);
-/// The time limit of calls that are to exceed it.
+/// The time limit of calls that should exceed it.
 pub(super) const SHORT: Duration = Duration::from_millis(1500);
 
-/// An executor, and one of its runtimes.
+/// An executor and one of its runtimes.
 pub struct Subject {
     /// The executor.
     pub executor: Arc<dyn Executor>,
@@ -39,22 +39,23 @@ pub struct Subject {
     pub kind: Kind,
     /// The language of [`Self::kind`].
     pub language: Language,
-    /// The strategy that the executor is to run functions by.
+    /// The strategy by which the executor runs functions.
     pub strategy: Strategy,
-    /// Folders that functions must not see, and that must not grow by starts and stops: data, artefacts, sandbox state.
+    /// Directories that functions must not see, and that starts and stops must not fill: data, artefacts,
+    /// sandbox state.
     pub folders: Vec<PathBuf>,
-    /// What is in the path of every control group that belongs to the executor.
+    /// A part of the path of every cgroup that belongs to the executor.
     pub mark: String,
 }
 
-/// A call that is over.
+/// A finished call.
 pub(super) struct Done {
     pub(super) result: Result<Reply, Fault>,
     pub(super) end: CallEnd,
 }
 
 impl Done {
-    /// The JSON answer of a call that went well.
+    /// The JSON answer of a successful call.
     #[track_caller]
     pub(super) fn json(&self) -> Value {
         match &self.result {
@@ -74,7 +75,7 @@ impl Done {
 }
 
 impl Subject {
-    /// A function of this source text.
+    /// A function with this source text.
     pub(super) fn function(&self, code: &str, limits: FunctionLimits) -> FunctionSource {
         let code = Bytes::copy_from_slice(code.as_bytes());
         let function = Function {
@@ -104,7 +105,7 @@ impl Subject {
         FunctionSource { function: Arc::new(function), code }
     }
 
-    /// The function that does whatever a test asks for.
+    /// The function that does what a test asks for.
     pub(super) fn laboratory(&self) -> FunctionSource {
         self.function(self.language.laboratory(), FunctionLimits::default())
     }
@@ -125,7 +126,7 @@ impl Subject {
         Ok(self.executor.start(&prepared, context(limit)).await?.instance)
     }
 
-    /// Calls with `{"op": op, …}`, with ample time.
+    /// Calls with `{"op": op, …}` and an ample time limit.
     pub(super) async fn call(&self, instance: &Arc<dyn Instance>, op: &str, arguments: Value) -> Done {
         self.call_within(instance, op, arguments, AMPLE).await
     }
@@ -181,7 +182,7 @@ pub(super) fn done(invoked: Invoked) -> Done {
     }
 }
 
-/// Different for different code, which is all that an address needs here.
+/// A digest that differs for different code, which is all that the tests need.
 fn digest(code: &[u8]) -> Digest {
     let mut bytes = [0; 32];
     for (number, part) in bytes.chunks_mut(8).enumerate() {

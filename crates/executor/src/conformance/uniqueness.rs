@@ -8,7 +8,7 @@ use super::Subject;
 
 const INSTANCES: usize = 6;
 
-/// What instances of one function draw from their random generators is different, each generator by itself.
+/// Each random generator draws different values in different instances of one function.
 pub async fn no_two_instances_draw_the_same(subject: &Subject) {
     let mut drawn: Vec<HashSet<String>> = Vec::new();
     for _ in 0..INSTANCES {

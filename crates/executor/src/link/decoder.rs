@@ -1,10 +1,10 @@
-//! Frames out of a byte stream.
+//! Decodes a byte stream into frames.
 
 use bytes::{Buf, BytesMut};
 
 use super::frame::{Frame, HEADER_LENGTH, LinkError, parse_header};
 
-/// Turns bytes, in whatever pieces they come, into frames. After an error it gives no more frames.
+/// Decodes frames from bytes that arrive in pieces of any size. After an error it yields no more frames.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
@@ -12,12 +12,12 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Where to put what was read from the link.
+    /// The buffer for bytes read from the link.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
-    /// The next whole frame; `None` until more bytes come.
+    /// The next complete frame; `None` until more bytes arrive.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, LinkError> {
         if self.broken {
             return Ok(None);

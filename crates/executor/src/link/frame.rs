@@ -1,31 +1,31 @@
-//! One frame.
+//! The frame, the protocol's unit: a header of 12 bytes and a payload.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// Bytes before the payload.
+/// Length of the header.
 pub const HEADER_LENGTH: usize = 12;
 /// The longest payload.
 pub const MAX_PAYLOAD: usize = 1 << 20;
 /// The longest JSON head of an INVOKE or RESULT.
 pub const MAX_HEAD: usize = 256 << 10;
-/// Bytes of one body that a sender may have unacknowledged.
+/// How many bytes of one body a sender may have unacknowledged.
 pub const WINDOW: usize = 1 << 20;
 
 const FIN: u8 = 1;
 
-/// A breach of the protocol by the peer. The link is unusable after it.
+/// A violation of the protocol by the peer. The link is unusable afterwards.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LinkError {
     /// Longer than [`MAX_PAYLOAD`].
     #[error("a frame of {0} bytes is longer than the {MAX_PAYLOAD} allowed")]
     TooLong(usize),
-    /// No frame has this kind.
+    /// No kind of frame has this number.
     #[error("{0} is not a kind of frame")]
     UnknownKind(u8),
     /// A bit that must be 0 is set.
     #[error("a reserved bit is set")]
     ReservedBit,
-    /// A payload that is not what its kind asks for.
+    /// The payload does not fit the frame's kind.
     #[error("a {kind} frame is malformed: {detail}")]
     Malformed {
         /// The frame's kind.
@@ -35,7 +35,7 @@ pub enum LinkError {
     },
 }
 
-/// What a frame is.
+/// The kinds of frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the table in docs/link-protocol.md says what each is")]
@@ -107,22 +107,22 @@ impl TryFrom<u8> for FrameKind {
 pub struct Frame {
     /// What it is.
     pub kind: FrameKind,
-    /// Whether the body is complete with it.
+    /// Whether it ends the body.
     pub fin: bool,
-    /// The call it belongs to; 0 = the instance.
+    /// The call it belongs to; 0 is the instance itself.
     pub call: u32,
     /// What it carries.
     pub payload: Bytes,
 }
 
 impl Frame {
-    /// A frame without FIN.
+    /// A frame without the FIN flag.
     pub fn new(kind: FrameKind, call: u32, payload: impl Into<Bytes>) -> Self {
         Self { kind, fin: false, call, payload: payload.into() }
     }
 
-    /// Appends the frame's header for a payload of `length` bytes, which the caller appends after it. A length above
-    /// [`MAX_PAYLOAD`] is the caller's mistake.
+    /// Appends a frame's header for a payload of `length` bytes, which the caller appends next. `length` must
+    /// not exceed [`MAX_PAYLOAD`].
     pub fn put_header(out: &mut BytesMut, kind: FrameKind, fin: bool, call: u32, length: usize) {
         debug_assert!(length <= MAX_PAYLOAD, "a body is split before it is framed");
         out.put_u32(length as u32);
@@ -132,7 +132,7 @@ impl Frame {
         out.put_u32(call);
     }
 
-    /// Appends the frame as it goes over the link.
+    /// Appends the frame in wire format.
     pub fn encode(&self, out: &mut BytesMut) {
         out.reserve(HEADER_LENGTH + self.payload.len());
         Self::put_header(out, self.kind, self.fin, self.call, self.payload.len());
@@ -140,7 +140,7 @@ impl Frame {
     }
 }
 
-/// The decoded header: everything of the frame but its payload, and the payload's length.
+/// Decodes a header: kind, FIN flag, call, and the payload's length.
 pub(super) fn parse_header(header: &[u8; HEADER_LENGTH]) -> Result<(FrameKind, bool, u32, usize), LinkError> {
     let [l0, l1, l2, l3, kind, flags, r0, r1, c0, c1, c2, c3] = *header;
     let length = u32::from_be_bytes([l0, l1, l2, l3]) as usize;

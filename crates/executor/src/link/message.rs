@@ -1,4 +1,4 @@
-//! What frames carry.
+//! The messages that frames carry.
 
 use std::borrow::Cow;
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::{Frame, FrameKind, LinkError, MAX_HEAD};
 
-/// HELLO: what the shim is.
+/// HELLO: the shim introduces itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The protocol's version, 1.
+    /// The version of the protocol, 1.
     pub protocol: u32,
     /// `nodejs`, `python`, `java`.
     pub runtime: String,
-    /// The runtime's own version.
+    /// The runtime's version.
     pub version: String,
-    /// From a runtime that is to become a snapshot: `true`, or why it cannot.
+    /// Sent by a runtime that is to become a snapshot: `true`, or why it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<serde_json::Value>,
 }
 
-/// INIT: what to load.
+/// INIT: the code to load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Init<'a> {
     /// Absolute path of the code inside the sandbox.
@@ -29,7 +29,7 @@ pub struct Init<'a> {
     /// The entry point; absent = the language's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub main: Option<&'a str>,
-    /// Set before user code is loaded.
+    /// Variables set before user code is loaded.
     pub env: serde_json::Map<String, serde_json::Value>,
     /// The function's namespace.
     pub namespace: &'a str,
@@ -37,7 +37,7 @@ pub struct Init<'a> {
     pub name: &'a str,
     /// The function's version.
     pub version: &'a str,
-    /// Calls that may run at once; absent = one. With more, what a call prints comes as LOG.
+    /// How many calls may run at once; absent means one. With more, output of a call comes as LOG frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
 }
@@ -48,7 +48,7 @@ pub struct Init<'a> {
 pub struct InvokeHead<'a> {
     /// The activation, 32 hex digits.
     pub activation: &'a str,
-    /// When the call must have ended, in ms since the epoch.
+    /// When the call must be over, in ms since the epoch.
     pub deadline: u64,
     /// The request's method.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,34 +65,35 @@ pub struct InvokeHead<'a> {
     /// The request's transaction id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<&'a str>,
-    /// A key to call Flint with.
+    /// A key with which the function may call Flint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key: Option<&'a str>,
-    /// Where Flint is to be called.
+    /// Where Flint can be reached from the function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_host: Option<&'a str>,
-    /// The shim keeps the request, to repeat it when it is frozen.
+    /// Whether the shim keeps the request, to repeat it when it is frozen.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub warmup: bool,
 }
 
-/// FREEZE: how far a function is warmed up before it is frozen. Answered by ACK with a [`flint_model::SnapshotReport`].
+/// FREEZE: how to warm the function up before it is frozen. Answered by ACK with a
+/// [`flint_model::SnapshotReport`].
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Freeze {
-    /// The most calls that the kept requests are repeated in.
+    /// How many calls the kept requests may be repeated in at most.
     pub calls: u32,
     /// How long that may take.
     pub budget_ms: u64,
-    /// Drive what they reach to optimised code.
+    /// Whether the code reached is driven to optimised machine code.
     pub annotate: bool,
-    /// A further compiler.
+    /// A further compiler to use.
     pub jit: Option<flint_model::Jit>,
-    /// Move the heap to huge pages.
+    /// Whether to move the heap to huge pages.
     pub huge_pages: bool,
 }
 
-/// RESTORE: what makes a clone unlike its siblings.
+/// RESTORE: what distinguishes a clone from its siblings.
 #[derive(Clone, Debug, Serialize)]
 pub struct Restore<'a> {
     /// 32 random bytes in hex.
@@ -101,14 +102,14 @@ pub struct Restore<'a> {
     pub time: u64,
     /// The instance's id.
     pub instance: &'a str,
-    /// The clone ends of itself when it has answered its first call.
+    /// Whether the clone ends by itself after its first answer.
     pub once: bool,
-    /// Variables that the snapshot was loaded without: what belongs to one call.
+    /// Variables that the snapshot was loaded without, because they belong to one call.
     #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
     pub env: serde_json::Map<String, serde_json::Value>,
 }
 
-/// RESULT's head; an absent one means a JSON result.
+/// RESULT's head; without one the result is JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultHead {
     /// The HTTP status.
@@ -118,17 +119,17 @@ pub struct ResultHead {
     pub headers: Vec<(String, String)>,
 }
 
-/// ERROR.
+/// ERROR: a failure and who caused it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkFailure {
-    /// Whose fault.
+    /// Who caused it.
     pub kind: ErrorKind,
     /// What happened.
     #[serde(deserialize_with = "flint_model::lenient_text")]
     pub message: String,
 }
 
-/// Whose fault an ERROR is.
+/// Who or what caused an ERROR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrorKind {
@@ -138,7 +139,7 @@ pub enum ErrorKind {
     Protocol,
     /// The caller has gone away.
     Cancelled,
-    /// A snapshot cannot be made, or not be forked.
+    /// A snapshot cannot be made or cannot be forked.
     Snapshot,
 }
 
@@ -151,7 +152,7 @@ pub fn encode_headed<H: Serialize>(
     head: Option<&H>,
     body: &[u8],
 ) -> Result<(), LinkError> {
-    // The header needs the length of the head's JSON, which is written in place and measured afterwards.
+    // The header needs the length of the head's JSON, which is written in place first and measured.
     let start = out.len();
     Frame::put_header(out, kind, fin, call, 0);
     out.put_u32(0);

@@ -1,10 +1,10 @@
-//! Who may use how much memory, and who has to give some back.
+//! Memory accounting: what instances are charged, and which ones are evicted when memory is short.
 //!
-//! An instance is charged what its function's instances were last seen to need (a fixed guess before the first measurement, never
-//! more than the function's limit) until it is measured itself. When the budget is used up, a start takes the memory of idle
-//! instances, the namespace that has most first, and within that namespace the one not called for the longest time. A
-//! namespace may take from another one that would still have at least as much, or what nobody has used for a while;
-//! so no namespace loses its warm instances to one that already has more.
+//! An instance is charged the peak last seen of its function's instances (before the first measurement a
+//! fixed guess, at most the function's limit) until it is measured itself. When the budget is used up, a
+//! start evicts idle instances: of the namespace with the largest charge first, and within it the longest
+//! idle. A namespace may take from another one that would still have at least as much, or instances that have
+//! been idle for a while; so no namespace loses its warm instances to one that already has more.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -17,25 +17,25 @@ use crate::InstanceKey;
 /// The least an instance is charged.
 const LEAST_CHARGE: u64 = 1 << 20;
 
-/// How far instances that are being stopped may take the pool beyond its budget: one tenth of it.
+/// Share of the budget by which instances that are being stopped may exceed it: one tenth.
 const DYING_SHARE: u64 = 10;
 
 /// What is missing to start an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortage {
-    /// Its function has as many as it may have.
+    /// Its function has as many instances as allowed.
     Instances {
         /// How many.
         limit: u32,
     },
-    /// The memory is used by instances that serve calls, or that must not be taken from their owner.
+    /// The memory is used by busy instances, or by those that must not be taken from their owner.
     Memory {
         /// How much is needed.
         needed: ByteSize,
         /// How much of the budget is in use.
         used: ByteSize,
     },
-    /// Instances are being stopped that have to be gone first.
+    /// Instances being stopped have to be gone first.
     Stopping {
         /// How many.
         instances: usize,
@@ -45,15 +45,16 @@ pub enum Shortage {
 }
 
 impl Pool {
-    /// What a new instance is charged before it is measured.
+    /// The charge of a new instance until it is measured.
     fn estimate(&self, key: &InstanceKey, limits: &FunctionLimits) -> u64 {
         let peak = self.functions.get(key).map_or(0, |function| function.peak);
         let guess = if peak > 0 { peak } else { self.start_charge };
         guess.min(limits.memory.as_u64()).max(LEAST_CHARGE)
     }
 
-    /// Takes the memory for one more instance, if need be from idle ones, and, when the call that it is for is one that `nested` others wait
-    /// for, beyond the budget. Says how many idle ones are stopped for it, also when their memory has to be waited for, and the new instance's id.
+    /// Reserves memory for one more instance, evicting idle ones if needed; for a call on which `nested`
+    /// callers wait, also beyond the budget. Returns how many are evicted, even if their memory has to be
+    /// waited for, and the new instance's id.
     pub(crate) fn reserve(
         &mut self,
         key: &Arc<InstanceKey>,
@@ -68,7 +69,7 @@ impl Pool {
         };
         if let (_, Err(Shortage::Memory { needed, used })) = &reserved {
             let missing = (needed.as_u64() + used.as_u64()).saturating_sub(self.budget);
-            // Where all of it would not be enough, none of it goes.
+            // If all prewarmed memory would not be enough, none of it is reclaimed.
             if missing <= self.prewarmed {
                 self.wanted = Some((ByteSize::bytes(missing), key.path.clone()));
             }
@@ -97,12 +98,12 @@ impl Pool {
         }
     }
 
-    /// The budget and what dying instances may use beyond it.
+    /// The budget plus the excess allowed to dying instances.
     fn hard_limit(&self) -> u64 {
         self.budget + self.budget / DYING_SHARE
     }
 
-    /// Stops idle instances until `charge` fits beside those that start and live. Says how many.
+    /// Evicts idle instances until `charge` fits beside the starting and live ones. Returns how many.
     fn make_room(
         &mut self,
         key: &InstanceKey,
@@ -138,7 +139,7 @@ impl Pool {
         Ok(victims.len())
     }
 
-    /// Enters an instance that starts into the books.
+    /// Registers a starting instance with its charge.
     fn insert(&mut self, key: &Arc<InstanceKey>, charge: u64, level: u32, now: Instant) -> InstanceId {
         self.last_id += 1;
         let id = InstanceId(self.last_id);
@@ -159,9 +160,9 @@ impl Pool {
         id
     }
 
-    /// Whether it is fair that `holder` loses an instance which has just finished a call, so that `claimant` can have one: when the
-    /// memory would not suffice otherwise, and the claimant will not have more than the holder has now. Between two functions of
-    /// one namespace, their own use decides.
+    /// Whether `holder`, which has just finished a call, may lose its instance to `claimant`: if memory is
+    /// short otherwise, and the claimant will not have more than the holder has now. Between two functions of
+    /// one namespace the functions' charges count, otherwise the namespaces'.
     pub(crate) fn may_displace(
         &self,
         holder: &InstanceKey,
@@ -181,17 +182,17 @@ impl Pool {
         short && would_have <= has
     }
 
-    /// What the starting and live instances of a key are charged.
+    /// The charge of a key's starting and live instances.
     pub(crate) fn charge_of(&self, key: &InstanceKey) -> u64 {
         self.functions.get(key).map_or(0, |function| function.charge)
     }
 
-    /// What the starting and live instances of a namespace are charged.
+    /// The charge of a namespace's starting and live instances.
     pub(crate) fn charge_of_namespace(&self, namespace: &NamespaceName) -> u64 {
         self.namespaces.get(namespace).copied().unwrap_or_default()
     }
 
-    /// Charges a live instance what it was measured to use.
+    /// Sets a live instance's charge to its measured memory.
     pub(crate) fn measured(&mut self, id: InstanceId, memory: ByteSize) {
         let Some(record) = self.records.get_mut(&id) else { return };
         let Phase::Live(entry) = &record.phase else { return };
@@ -209,7 +210,8 @@ impl Pool {
         }
     }
 
-    /// Notes what runtimes without a function use with snapshots, what without these, and how many are to be kept.
+    /// Records the memory of prewarmed runtimes and snapshots, that of the executors with targets alone, and
+    /// the number of runtimes to be kept.
     pub(crate) fn measured_prewarmed(&mut self, memory: ByteSize, need: ByteSize, target: usize) {
         self.prewarmed = memory.as_u64();
         self.prewarm_target = target;
@@ -218,7 +220,7 @@ impl Pool {
         }
     }
 
-    /// Stops idle instances until the others fit into the budget again. Says how many.
+    /// Evicts idle instances until the others fit into the budget. Returns how many.
     pub(crate) fn trim(&mut self, now: Instant) -> usize {
         let mut evicted = 0;
         while self.live + self.prewarmed > self.budget
@@ -230,28 +232,28 @@ impl Pool {
         evicted
     }
 
-    /// Whether runtimes without a function should make room: from the moment that memory was short until a fifth would be free
-    /// with them.
+    /// Whether prewarmed runtimes should make room: from a shortage of memory until a fifth of the budget
+    /// would be free even with them.
     pub(crate) fn is_pressed(&self) -> bool {
         self.pressed
     }
 
-    /// What is only there to make starts quicker uses.
+    /// Memory of prewarmed runtimes and snapshots, which only make starts faster.
     pub(crate) fn prewarmed(&self) -> u64 {
         self.prewarmed
     }
 
-    /// Whether a start was refused for what is only there to make starts quicker.
+    /// Whether a start was refused that prewarmed runtimes and snapshots could make room for.
     pub(crate) fn wants(&self) -> bool {
         self.wanted.is_some()
     }
 
-    /// How much that start lacks, and of which function it is; told once.
+    /// The memory that this start lacks, and its function; reported once.
     pub(crate) fn take_wanted(&mut self) -> Option<(ByteSize, FunctionPath)> {
         self.wanted.take()
     }
 
-    /// Notices that memory is not short any more. `true` when memory was short until now.
+    /// Ends the shortage of memory if it is over; `true` if it ended now.
     pub(crate) fn relax(&mut self) -> bool {
         let relaxes =
             self.pressed && self.live + self.dying + self.prewarm_need <= self.budget - self.budget / 5;
@@ -259,7 +261,7 @@ impl Pool {
         relaxes
     }
 
-    /// Idle instances that together free `missing`; `None` when there are not enough that may be taken.
+    /// Idle instances that together free `missing`; `None` when not enough may be taken.
     fn victims(
         &self,
         missing: u64,
@@ -273,7 +275,7 @@ impl Pool {
             }
         }
         for instances in idle.values_mut() {
-            // The longest idle last, where it is popped; ids tell those apart that came at the same moment.
+            // The longest idle last, where it is popped; ids break ties.
             instances.sort_unstable_by_key(|(since, id, _)| std::cmp::Reverse((*since, *id)));
         }
         let mut charges: HashMap<&NamespaceName, u64> =
@@ -306,7 +308,7 @@ impl Pool {
         Some(victims)
     }
 
-    /// Stops an instance, whether or not it serves calls.
+    /// Stops an instance, even if it serves calls.
     pub(super) fn evict(&mut self, id: InstanceId) {
         if let Some(Record { phase: Phase::Live(entry), .. }) = self.records.get(&id) {
             entry.condemn();
@@ -314,7 +316,7 @@ impl Pool {
         self.stop(id);
     }
 
-    /// Takes an instance that starts or lives out of the books of its function and namespace.
+    /// Removes the charge of a starting or live instance from its function and namespace.
     pub(super) fn uncharge(&mut self, key: &Arc<InstanceKey>, charge: u64) {
         self.live -= charge;
         if let Some(function) = self.functions.get_mut(key) {

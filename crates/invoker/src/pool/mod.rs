@@ -1,7 +1,9 @@
-//! Which instances there are, which of them are free, and what they cost. Decides; does nothing that takes time.
+//! The pool: which instances there are, which are free, and what they are charged. It only decides; work that
+//! takes time is done elsewhere.
 //!
-//! An instance is in one of three phases: *starting* (its memory is reserved), *live* (free or serving calls) and *dying* (its
-//! keeper is stopping it). Its charge counts for its function and namespace in the first two, and for the pool in all three.
+//! An instance is *starting* (its memory is reserved), *live* (free or serving calls) or *dying* (its keeper
+//! is stopping it). Its charge counts for its function and namespace in the first two phases, and for the
+//! pool in all three.
 
 mod memory;
 mod nested;
@@ -20,40 +22,41 @@ use tokio::time::Instant;
 
 use crate::{InstanceKey, PoolConfig, entry::Entry};
 
-/// What part of the budget calls that others wait for may use beyond it, unless the configuration says otherwise.
+/// Default share of the budget that nested calls may use beyond it: a quarter.
 const NESTED_SHARE: u64 = 4;
 
 pub(crate) struct Pool {
     budget: u64,
-    /// How far calls that others wait for may take the pool beyond it.
+    /// Memory beyond the budget for nested calls.
     nested_memory: u64,
     start_charge: u64,
     protected: Duration,
     stopping_limit: usize,
     records: HashMap<InstanceId, Record>,
     functions: HashMap<Arc<InstanceKey>, Function>,
-    /// What the starting and live instances of each namespace are charged.
+    /// Charge of the starting and live instances of each namespace.
     namespaces: HashMap<NamespaceName, u64>,
     /// Instances were started beyond the budget.
     beyond: bool,
-    /// Whose instances stay longer.
+    /// Namespaces whose idle instances are kept longer.
     keep_warm: HashMap<NamespaceName, KeepWarm>,
-    /// Revisions of each path that were forgotten.
+    /// Forgotten revisions of each path.
     forgotten: HashMap<FunctionPath, Forgotten>,
     /// Charge of all starting and live instances.
     live: u64,
     /// Charge of all dying instances.
     dying: u64,
     dying_count: usize,
-    /// Memory of runtimes without a function.
+    /// Memory of prewarmed runtimes and snapshots.
     prewarmed: u64,
-    /// What that was when they were kept last.
+    /// Memory of the executors with targets, when runtimes were last kept.
     prewarm_need: u64,
-    /// How many of them are to be kept.
+    /// Number of prewarmed runtimes to keep.
     prewarm_target: usize,
-    /// Memory was short lately: runtimes without a function are not to be kept.
+    /// Memory was short recently: no prewarmed runtimes are kept.
     pressed: bool,
-    /// What a start lacks that was refused, and what is only there to make starts quicker has; and of which function it was.
+    /// The memory that a refused start lacks and that prewarmed runtimes and snapshots hold, and its
+    /// function.
     wanted: Option<(ByteSize, FunctionPath)>,
     closed: bool,
     last_id: u64,
@@ -72,11 +75,12 @@ struct Record {
     key: Arc<InstanceKey>,
     phase: Phase,
     charge: u64,
-    /// How many calls have to wait for one that it serves: it was started beyond the budget, for such a one.
+    /// If started beyond the budget, the least number of callers that have to wait for a call it serves;
+    /// otherwise 0.
     level: u32,
-    /// Calls it serves now.
+    /// Calls it is serving.
     in_use: u32,
-    /// Since when it serves none.
+    /// When its last call ended.
     idle_since: Instant,
 }
 
@@ -88,13 +92,13 @@ enum Phase {
 
 /// The instances of one key.
 struct Function {
-    /// Those with a free slot, the most recently used last.
+    /// Instances with a free slot, the most recently used last.
     available: Vec<InstanceId>,
-    /// How many are starting or live.
+    /// Number of starting and live instances.
     instances: u32,
     /// Their charge.
     charge: u64,
-    /// The most memory that the instance measured last was seen to use; 0 before the first measurement.
+    /// The peak of the instance measured last; 0 before the first measurement.
     peak: u64,
     last_used: Instant,
 }
@@ -131,7 +135,7 @@ impl Pool {
         self.records.is_empty() && !self.pressed
     }
 
-    /// A free slot of the instance that was used last, for a call that `nested` others wait for.
+    /// A free slot of the most recently used instance that may serve a call on which `nested` callers wait.
     pub(crate) fn take(&mut self, key: &InstanceKey, nested: u32) -> Option<Arc<Entry>> {
         self.settle_levels();
         let function = self.functions.get_mut(key)?;
@@ -150,7 +154,8 @@ impl Pool {
         Some(Arc::clone(entry))
     }
 
-    /// The other half of [`Self::take`]. An instance that is not to be used again is stopped when its last call is over.
+    /// Returns a slot taken by [`Self::take`]. An instance that is not to be reused is stopped when its last
+    /// call is over.
     pub(crate) fn give_back(&mut self, id: InstanceId, reuse: bool, now: Instant) {
         let Some(record) = self.records.get_mut(&id) else { return };
         record.in_use = record.in_use.saturating_sub(1);
@@ -176,7 +181,7 @@ impl Pool {
         }
     }
 
-    /// A start has worked. One slot of the new instance is taken, by its starter.
+    /// Makes a starting instance live; its starter holds one slot.
     pub(crate) fn started(&mut self, entry: &Arc<Entry>, now: Instant) {
         let Some(record) = self.records.get_mut(&entry.id) else { return };
         let outdated = matches!(record.phase, Phase::Starting { outdated: true });
@@ -195,7 +200,7 @@ impl Pool {
         }
     }
 
-    /// A start has not worked, or was given up: its reservation is free again.
+    /// Releases the reservation of a start that failed or was given up.
     pub(crate) fn not_started(&mut self, id: InstanceId) {
         if let Some(Record { phase: Phase::Starting { .. }, .. }) = self.records.get(&id)
             && let Some(record) = self.records.remove(&id)
@@ -204,8 +209,8 @@ impl Pool {
         }
     }
 
-    /// An instance has ended. `true`: by itself while it was idle, and is cleared away now; otherwise it is being stopped
-    /// anyway, or will be when its last call is over.
+    /// An instance has ended. `true` if it did so while idle, and is stopped now; otherwise it is being
+    /// stopped anyway, or will be when its last call is over.
     pub(crate) fn ended(&mut self, id: InstanceId) -> bool {
         let Some(record) = self.records.get(&id) else { return false };
         let Phase::Live(entry) = &record.phase else { return false };
@@ -218,7 +223,7 @@ impl Pool {
         idle
     }
 
-    /// Nothing is left of an instance.
+    /// Removes a stopped instance and its charge.
     pub(crate) fn gone(&mut self, id: InstanceId) {
         self.stop(id);
         if let Some(record) = self.records.remove(&id) {
@@ -227,14 +232,14 @@ impl Pool {
         }
     }
 
-    /// Takes no further instance, and stops all of them, busy or not.
+    /// Closes the pool to starts, and stops all instances, busy or not.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         let all: Vec<_> = self.records.keys().copied().collect();
         all.into_iter().for_each(|id| self.evict(id));
     }
 
-    /// Nobody can take `id` any more.
+    /// Makes `id` unavailable to further calls.
     fn withdraw(&mut self, id: InstanceId) {
         if let Some(record) = self.records.get(&id)
             && let Some(function) = self.functions.get_mut(&record.key)
@@ -243,7 +248,7 @@ impl Pool {
         }
     }
 
-    /// Live → dying: its keeper stops it, and nobody can take it any more.
+    /// Live → dying: makes it unavailable and has its keeper stop it.
     fn stop(&mut self, id: InstanceId) {
         let Some(record) = self.records.get_mut(&id) else { return };
         let Phase::Live(entry) = &record.phase else { return };

@@ -1,26 +1,27 @@
-//! Memory for calls that other calls wait for.
+//! Memory beyond the budget for nested calls, so that callers waiting for them cannot deadlock.
 //!
-//! A call that waits for another one keeps its instance. When such calls have all the memory, what they wait for finds none, and none of them ends. So
-//! the memory beyond the budget is in [levels](NESTED_LEVELS), one for each call on the way from the first that waits: an instance that is started
-//! for a call which n others wait for may take the pool n levels beyond, and serves, as long as the pool is beyond, no call for which fewer
-//! wait. Instances of up to level n therefore never take more than n levels, and the next level always has room for the call that all of them
-//! wait for, unless calls deeper down are at work there, which end.
+//! A call that waits for another one keeps its instance. If such callers held all memory, the calls they wait
+//! for would find none, and none of them would end. Memory beyond the budget is therefore divided into
+//! [levels](NESTED_LEVELS), one for each step of a chain of callers. An instance started for a call on which
+//! n callers wait may take the pool n levels beyond the budget, and while the pool is beyond it, serves no
+//! call with fewer callers. So instances up to level n never take more than n levels, and the next level has
+//! room for the call they all wait for, unless calls deeper in the chain use it, and those end.
 
 use flint_model::InstanceId;
 
 use super::Pool;
 
-/// So many calls may wait for each other, each with its instance, and the last one still finds memory: if its instance is charged at most that part
-/// of `pool.nested_memory`.
+/// Length of a chain of waiting callers, each with its instance, whose last call still finds memory, provided
+/// that its instance is charged at most this fraction of `pool.nested_memory`.
 pub const NESTED_LEVELS: u32 = 4;
 
 impl Pool {
-    /// How far a call that `nested` others wait for may take the pool beyond the budget.
+    /// How far a call on which `nested` callers wait may take the pool beyond the budget.
     pub(super) fn beyond_budget(&self, nested: u32) -> u64 {
         self.nested_memory / u64::from(NESTED_LEVELS) * u64::from(nested.min(NESTED_LEVELS))
     }
 
-    /// Notices that the pool is within its budget again: every instance serves whom it can.
+    /// Once the pool is within its budget again, lets every instance serve any call.
     pub(super) fn settle_levels(&mut self) {
         if self.beyond && self.live + self.prewarmed <= self.budget {
             self.beyond = false;
@@ -28,7 +29,7 @@ impl Pool {
         }
     }
 
-    /// Whether an instance may serve a call that `nested` others wait for.
+    /// Whether an instance may serve a call on which `nested` callers wait.
     pub(crate) fn may_serve(&mut self, id: InstanceId, nested: u32) -> bool {
         self.settle_levels();
         !self.beyond || self.records.get(&id).is_none_or(|record| record.level <= nested)

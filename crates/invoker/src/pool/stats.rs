@@ -1,4 +1,4 @@
-//! The pool as numbers.
+//! The pool's state as numbers.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::{Phase, Pool};
 use crate::{FunctionInstances, InstanceCounts, InvokerStats};
 
 impl Pool {
-    /// The pool now, without the counters.
+    /// The pool's present state, without the counters.
     pub(crate) fn stats(&self) -> InvokerStats {
         let mut instances = InstanceCounts::default();
         let mut functions = HashMap::new();

@@ -1,4 +1,4 @@
-//! Who has to go.
+//! Tests of reservation and eviction.
 
 use std::{sync::Arc, time::Duration};
 
@@ -53,7 +53,7 @@ impl Table {
         testing::key(&testing::function(path))
     }
 
-    /// Starts an instance, busy; later than everything before.
+    /// Starts a busy instance, later than everything before.
     fn start(&mut self, path: &'static str) -> Result<InstanceId, Shortage> {
         self.now += Duration::from_secs(1);
         let mut function = testing::function(path);
@@ -82,14 +82,14 @@ impl Table {
         Ok(id)
     }
 
-    /// Starts an instance which is idle from then on.
+    /// Starts an instance and makes it idle.
     fn idle(&mut self, path: &'static str) -> InstanceId {
         let id = self.start(path).expect("room");
         self.pool.give_back(id, true, self.now);
         id
     }
 
-    /// What is being stopped is gone.
+    /// Removes the instances being stopped.
     fn bury(&mut self) {
         let pool = &mut self.pool;
         self.there.retain(|(id, path)| {
@@ -102,7 +102,7 @@ impl Table {
         });
     }
 
-    /// Which ones went since this was last asked.
+    /// The instances evicted since this was last asked.
     fn gone(&mut self) -> Vec<&'static str> {
         self.bury();
         std::mem::take(&mut self.stopped)

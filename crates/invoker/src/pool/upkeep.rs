@@ -1,4 +1,4 @@
-//! What is done to instances that nobody calls.
+//! Upkeep of idle and outdated instances.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 
@@ -8,17 +8,17 @@ use tokio::time::Instant;
 use super::{Forgotten, Phase, Pool, Record};
 use crate::{InstanceKey, entry::Entry};
 
-/// How long the memory need of a function without instances, and the news that a revision is old, are remembered.
+/// How long the memory need of a function without instances, and its forgotten revisions, are remembered.
 const REMEMBER: Duration = Duration::from_secs(3600);
 
-/// Whether nobody has called it for `grace`.
+/// Whether it has been idle for `grace`.
 fn is_quiet(record: &Record, grace: Duration, now: Instant) -> bool {
     record.in_use == 0 && now.saturating_duration_since(record.idle_since) >= grace
 }
 
 impl Pool {
-    /// Stops instances that were idle for `keep_alive`, and clones of a snapshot for `forked`, except those that their namespaces keep longer. Says
-    /// how many.
+    /// Stops instances that were idle for `keep_alive`, or `forked` for clones of a snapshot, except those
+    /// that their namespaces keep longer. Returns how many.
     pub(crate) fn expire(&mut self, keep_alive: Duration, forked: Duration, now: Instant) -> usize {
         let idle_too_long = |record: &Record| {
             let kept = match &record.phase {
@@ -36,7 +36,7 @@ impl Pool {
         expired.len()
     }
 
-    /// From now on so many instances of functions on that account stay longer when nobody calls them; with `None` no longer than others.
+    /// Sets how many idle instances on that account are kept longer; `None` keeps none longer.
     pub(crate) fn keep_warm(&mut self, owner: &NamespaceName, kept: Option<KeepWarm>) {
         match kept {
             Some(kept) => drop(self.keep_warm.insert(owner.clone(), kept)),
@@ -44,7 +44,8 @@ impl Pool {
         }
     }
 
-    /// `expired` without those that their namespace keeps: the most recently used, as many as are wanting without them.
+    /// `expired` without those that their namespace keeps: per key the most recently used, up to the
+    /// namespace's count together with the instances that have not expired.
     fn without_kept(&self, mut expired: Vec<InstanceId>, now: Instant) -> Vec<InstanceId> {
         if self.keep_warm.is_empty() {
             return expired;
@@ -71,8 +72,8 @@ impl Pool {
         expired
     }
 
-    /// Instances that were idle for `grace` and still run, those first that the next call is least likely to get. Each may be given a call before
-    /// it is paused, which is to begin with [`Self::begin_pause`].
+    /// Running instances that have been idle for `grace`, the least recently used first. Each may be given a
+    /// call before [`Self::begin_pause`].
     pub(crate) fn quiet(&self, grace: Duration, now: Instant) -> Vec<InstanceId> {
         let is_running =
             |record: &Record| matches!(&record.phase, Phase::Live(entry) if entry.freeze.is_running());
@@ -82,8 +83,8 @@ impl Pool {
         quiet
     }
 
-    /// Claims an instance for being paused by the caller, now: calls that it gets from here on wait for that. `None` when it was used since it
-    /// was found [`Self::quiet`].
+    /// Claims an instance for the caller to pause now; calls that take it from here on wait for that. `None`
+    /// if it was used since [`Self::quiet`] found it.
     pub(crate) fn begin_pause(
         &mut self,
         id: InstanceId,
@@ -106,8 +107,8 @@ impl Pool {
             .collect()
     }
 
-    /// Instances of `revision` of `path`, and of older ones, are found by no further call, except those of the revisions in `keep`. Says how
-    /// many idle ones are stopped.
+    /// Hides instances of `revision` of `path` and of older ones from further calls, except those of
+    /// revisions in `keep`. Returns how many idle ones are stopped.
     pub(crate) fn forget(&mut self, path: &FunctionPath, revision: u64, keep: &[u64], now: Instant) -> usize {
         let before = self.forgotten.get(path).map_or(0, |forgotten| forgotten.newest);
         let newest = before.max(revision);
@@ -117,7 +118,7 @@ impl Pool {
         })
     }
 
-    /// Those instances are found by no further call. Says how many idle ones are stopped.
+    /// Hides the instances of these keys from further calls. Returns how many idle ones are stopped.
     pub(crate) fn withdraw_all(&mut self, gone: impl Fn(&InstanceKey) -> bool) -> usize {
         let mut idle = Vec::new();
         for (id, record) in &mut self.records {
@@ -143,7 +144,7 @@ impl Pool {
         idle.len()
     }
 
-    /// Further instances of an old revision stay for further calls.
+    /// Lets new instances of an old revision serve further calls.
     pub(crate) fn want(&mut self, path: &FunctionPath, revision: u64) {
         if let Some(forgotten) = self.forgotten.get_mut(path)
             && !forgotten.except.contains(&revision)
@@ -152,7 +153,7 @@ impl Pool {
         }
     }
 
-    /// Whether a newer revision is known to have replaced this one, and nobody calls this one any more.
+    /// Whether a newer revision has replaced this one, and it is not kept.
     pub(super) fn is_forgotten(&self, key: &InstanceKey) -> bool {
         self.forgotten.get(&key.path).is_some_and(|forgotten| {
             key.revision <= forgotten.newest && !forgotten.except.contains(&key.revision)

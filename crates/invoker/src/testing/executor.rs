@@ -25,15 +25,15 @@ pub struct Sim {
     scripts: Mutex<HashMap<String, Script>>,
     prepare_time: Mutex<Duration>,
     unavailable: Mutex<Option<String>>,
-    /// How many preparations to come find it busy.
+    /// How many further preparations find it busy.
     busy: Mutex<usize>,
     /// Memory of snapshots.
     snapshots: Mutex<ByteSize>,
-    /// That of snapshots which were used just now.
+    /// Memory of recently used snapshots.
     recent: Mutex<ByteSize>,
 }
 
-/// What an executor was asked for.
+/// What the executor was asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Prepared, by path.
@@ -95,17 +95,17 @@ impl Sim {
         *lock(&self.unavailable) = Some(reason.to_owned());
     }
 
-    /// It is too busy for the next preparations, so many of them.
+    /// Refuses that many further preparations as busy.
     pub fn make_busy(&self, preparations: usize) {
         *lock(&self.busy) = preparations;
     }
 
-    /// It keeps snapshots of this much memory, until it is told to keep nothing.
+    /// Keeps snapshots of this much memory, until it is told to keep nothing.
     pub fn keep_snapshots(&self, memory: ByteSize) {
         *lock(&self.snapshots) = memory;
     }
 
-    /// It also keeps snapshots that are used all the time, until calls wait for what they have.
+    /// Also keeps snapshots in constant use, until calls wait for their memory.
     pub fn keep_recent_snapshots(&self, memory: ByteSize) {
         *lock(&self.recent) = memory;
     }
@@ -115,7 +115,7 @@ impl Sim {
         lock(&self.seen).clone()
     }
 
-    /// Promises that were broken towards it.
+    /// Violations of the executor contract by its users.
     pub fn violations(&self) -> Vec<String> {
         lock(&self.seen).violations.clone()
     }

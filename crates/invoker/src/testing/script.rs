@@ -1,4 +1,4 @@
-//! What a simulated function does.
+//! The behaviour of a simulated function.
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -12,14 +12,15 @@ use tokio::time::Instant;
 
 use crate::{InstanceKey, Job};
 
-/// What a simulated function does.
+/// The behaviour of a simulated function.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// How long a start takes.
     pub start: Duration,
     /// Starts take a prewarmed runtime.
     pub prewarmed: bool,
-    /// Starts resume a snapshot, which takes so long; only the first one of a function takes `start` besides, to make it.
+    /// Starts resume a snapshot, which takes this time; only a function's first start also takes `start`, to
+    /// make it.
     pub restore: Option<Duration>,
     /// How long a call takes.
     pub service: Duration,
@@ -33,7 +34,7 @@ pub struct Script {
     pub memory: ByteSize,
     /// CPU time that a call reports.
     pub cpu: Option<Duration>,
-    /// Starts that fail, from the first, and how.
+    /// Number of starts that fail, from the first.
     pub failing_starts: usize,
     /// How they fail.
     pub start_fault: Fault,

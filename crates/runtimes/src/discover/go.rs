@@ -1,4 +1,4 @@
-//! The Go toolchain: it compiles functions, and is not there when they run.
+//! Finds Go toolchains, which compile functions and are not needed to run them.
 
 use std::path::{Path, PathBuf};
 

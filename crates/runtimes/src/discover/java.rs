@@ -1,4 +1,4 @@
-//! Java development kits.
+//! Finds Java development kits.
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +26,8 @@ pub(super) fn find(search: &Search) -> Vec<Runtime> {
     found.filter(|runtime| search.trusts(Family::Java, &runtime.program)).collect()
 }
 
-/// A JDK says its version in the file `release`. One without a compiler, which is a JRE, is left out: the shim is compiled with it.
+/// Reads the version in the JDK's file `release`. An installation without a compiler (a JRE) is ignored,
+/// because the shim has to be compiled.
 fn look(home: &Path) -> Option<Runtime> {
     let program = home.join("bin/java");
     let compiler = home.join("bin/javac");

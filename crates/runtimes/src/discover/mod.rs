@@ -1,4 +1,4 @@
-//! The language runtimes of this host: which there are, and which one a kind means.
+//! Finds the language runtimes of this host and resolves kinds to them.
 
 mod go;
 mod java;
@@ -41,15 +41,15 @@ pub enum Family {
 }
 
 impl Family {
-    /// All of them.
+    /// Every family.
     pub const ALL: [Self; 6] = [Self::Node, Self::Python, Self::Java, Self::Go, Self::Php, Self::Ruby];
 
-    /// Flint has a shim for it, which speaks the link protocol; the others are reached over contract `actionloop`.
+    /// Whether Flint has a shim for it that speaks the link protocol. The others use contract `actionloop`.
     pub const fn has_shim(self) -> bool {
         matches!(self, Self::Node | Self::Python | Self::Java)
     }
 
-    /// Threads of the runtime's own that a snapshot of it has beside its main one. A fork leaves them behind.
+    /// Number of the runtime's own threads in a snapshot, besides the main one. `fork` does not copy them.
     pub fn own_threads(self) -> u32 {
         match self {
             Self::Node => node::FLAGS.threads,
@@ -57,12 +57,12 @@ impl Family {
         }
     }
 
-    /// Whether its shim makes a snapshot better than what loading the function leaves, where it is given time for that.
+    /// Whether its shim can use extra time to improve a snapshot beyond loading the function.
     pub const fn practises(self) -> bool {
         matches!(self, Self::Node)
     }
 
-    /// As in kinds.
+    /// Its name in kinds.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Node => "nodejs",
@@ -74,7 +74,7 @@ impl Family {
         }
     }
 
-    /// What is needed, in words, and how to get it.
+    /// What to install, for a message.
     const fn lacking(self) -> &'static str {
         match self {
             Self::Node => {
@@ -110,19 +110,19 @@ impl fmt::Display for Family {
 pub struct Runtime {
     /// Its language.
     pub family: Family,
-    /// What `kind` says after the colon: `20`, `3.11`, `17`.
+    /// The version after the colon of `kind`: `20`, `3.11`, `17`.
     pub line: String,
-    /// The whole version; newer ones compare greater.
+    /// The full version; newer ones compare greater.
     pub version: Vec<u32>,
-    /// `node`, `python3`, `java` on the host; sandboxes see it [`Self::inside`].
+    /// The executable on the host: `node`, `python3`, `java`. [`Self::inside`] gives its path in a sandbox.
     pub program: PathBuf,
-    /// What the sandbox must see of it beyond the minimal root.
+    /// Mounts that the runtime needs beyond the minimal root.
     pub mounts: Vec<Mount>,
-    /// Java only: the compiler beside it, on the host.
+    /// Java only: the path of `javac` on the host.
     pub compiler: Option<PathBuf>,
-    /// What the interpreter is told before the program that it is to run.
+    /// Arguments of the interpreter before those of the program that it runs.
     pub arguments: Vec<String>,
-    /// Where its own shared libraries are on the host, when it would not find them from another place by itself.
+    /// The host's directory of its shared libraries, if it would not find them at another path by itself.
     pub libraries: Option<PathBuf>,
 }
 
@@ -132,7 +132,7 @@ impl Runtime {
         self.version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
     }
 
-    /// Where sandboxes see a file of the host's that belongs to this runtime.
+    /// The path in a sandbox of a host file that belongs to this runtime.
     pub fn inside(&self, path: &Path) -> PathBuf {
         let moved = self.mounts.iter().find_map(|mount| {
             let rest = path.strip_prefix(&mount.source).ok()?;
@@ -147,7 +147,8 @@ impl Runtime {
         self.version.first().copied().unwrap_or_default()
     }
 
-    /// What makes artefacts of one runtime useless for another. Archives of classes hold paths as sandboxes see them.
+    /// Artefacts are only valid for a runtime with the same identity. It includes the path inside sandboxes,
+    /// because Java's class archives contain paths.
     pub fn identity(&self) -> String {
         let (host, inside) = (&self.program, self.inside(&self.program));
         let place = if inside == *host { String::new() } else { format!(" at {}", inside.display()) };
@@ -160,7 +161,7 @@ impl Runtime {
     }
 }
 
-/// What runs a function.
+/// The program that runs a function.
 #[derive(Clone, Debug)]
 pub enum Engine {
     /// A language runtime.
@@ -172,18 +173,18 @@ pub enum Engine {
 /// The language runtimes of this host.
 #[derive(Debug)]
 pub struct Runtimes {
-    /// Of each family the newest first.
+    /// Sorted by family, each with its newest version first.
     found: Vec<Arc<Runtime>>,
-    /// What was there too, and why it is not used.
+    /// Runtimes that were found and are not used, with the reason.
     not_used: Vec<NotUsed>,
 }
 
-/// Kinds for programs that bring their own runtime.
+/// Kinds of programs that bring their own runtime.
 const NATIVE: [&str; 2] = ["native", "blackbox"];
 
 impl Runtimes {
-    /// Looks for them on PATH and in `folders` (`runtimes.search` of the configuration); runs each interpreter once, so it takes some tenths of
-    /// a second, and blocks.
+    /// Searches PATH and `folders` (`runtimes.search` of the configuration). Runs each interpreter once, so
+    /// it blocks for some tenths of a second.
     pub fn discover(folders: &[PathBuf]) -> Self {
         let search = Search::new(folders);
         let mut found: Vec<Runtime> = std::thread::scope(|scope| {
@@ -193,7 +194,7 @@ impl Runtimes {
             searches.into_iter().flat_map(|search| search.join().unwrap_or_default()).collect()
         });
         found.sort_by(|a, b| (a.family as u8).cmp(&(b.family as u8)).then_with(|| b.version.cmp(&a.version)));
-        // One interpreter a line: the newest of 3.11.
+        // Keeps one interpreter per line: of 3.11, the newest.
         found.dedup_by(|later, first| later.family == first.family && later.line == first.line);
         let not_used = search.not_used();
         for one in &not_used {
@@ -212,7 +213,7 @@ impl Runtimes {
         &self.not_used
     }
 
-    /// That there was another one, for those who deploy: where is not for them.
+    /// A hint that another one was found, for those who deploy; its path is not theirs to know.
     fn hint(&self, family: Family) -> &'static str {
         match self.not_used.iter().find(|one| one.family == family).map(|one| one.because) {
             Some(Because::Replaceable) => {
@@ -263,7 +264,7 @@ impl Runtimes {
         kinds.join(", ")
     }
 
-    /// For the contract: found ones, newest first, and families of which there is none.
+    /// All runtimes found, newest first, and the families of which there is none.
     pub fn kinds(&self) -> Vec<RuntimeKind> {
         let mut kinds = Vec::new();
         for family in Family::ALL {
@@ -286,7 +287,7 @@ impl Runtimes {
     }
 }
 
-/// `None` when `name` is no kind, which none of this file's is.
+/// `None` when `name` is not a valid kind, which no name in this file is.
 fn entry(
     name: &str,
     default: bool,

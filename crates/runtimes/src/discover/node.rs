@@ -1,4 +1,4 @@
-//! Node.js.
+//! Finds Node.js.
 
 use std::sync::LazyLock;
 
@@ -9,22 +9,22 @@ use super::{
     search::{self, Search},
 };
 
-/// What the shim says of the process that it runs in.
+/// The command-line flags and threads that the shim needs, as the shim's own file declares them.
 pub(crate) static FLAGS: LazyLock<Flags> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../../../runtimes/nodejs/flags.json")).unwrap_or_default()
 });
 
 #[derive(Default, Deserialize)]
 pub(crate) struct Flags {
-    /// With what a runtime is started that is to become a snapshot.
+    /// Flags of a runtime that is to become a snapshot.
     pub(crate) zygote: Vec<String>,
-    /// The runtime's own threads beside its main one, asleep when it is frozen.
+    /// Number of the runtime's own threads besides the main one, all asleep when it is frozen.
     pub(crate) threads: u32,
 }
 
 const OLDEST: u32 = 18;
 
-/// Whether this release recognises an ES module by its syntax; the shim has the same rule (`lib/load.js`).
+/// Whether this release recognises an ES module by its syntax. The shim has the same rule (`lib/load.js`).
 pub(crate) fn detects_modules(version: &[u32]) -> bool {
     let [major, minor] = [0, 1].map(|at| version.get(at).copied().unwrap_or_default());
     major > 22 || (major == 22 && minor >= 7) || (major == 20 && minor >= 19)
@@ -36,7 +36,7 @@ pub(super) fn find(search: &Search) -> Vec<Runtime> {
 }
 
 fn look(search: &Search, program: &std::path::Path) -> Option<Runtime> {
-    // A version manager's stand-in says where the real one is.
+    // A version manager's wrapper reports the path of the real executable.
     let answer =
         search.ask(Family::Node, program, &["-p", "process.versions.node + '\\n' + process.execPath"])?;
     let (version, program) = answer.split_once('\n')?;
@@ -47,7 +47,7 @@ fn look(search: &Search, program: &std::path::Path) -> Option<Runtime> {
         family: Family::Node,
         line: major.to_string(),
         version,
-        // The binary is all there is to it: the libraries it links to come from /usr/lib.
+        // Node.js is a single executable, linked against libraries in /usr/lib only.
         mounts: search::mount(&program, &format!("/opt/nodejs{major}/node")).into_iter().collect(),
         program,
         compiler: None,

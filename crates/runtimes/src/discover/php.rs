@@ -1,4 +1,4 @@
-//! PHP on the command line.
+//! Finds PHP's command-line interpreter.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,8 @@ pub(super) fn find(search: &Search) -> Vec<Runtime> {
     search.ask_all(Family::Php, search.programs(named), look)
 }
 
-/// Version, program, where extensions are, and those that the host's settings load from there, in their order.
+/// Prints the version, the executable, the directory of extensions, and the extensions that the host's
+/// settings load from there, in their order.
 const QUESTION: &str = "$folder = ini_get('extension_dir');
 $shared = array_filter(array_map('strtolower', get_loaded_extensions()), fn($name) => is_file(\"$folder/$name.so\"));
 echo PHP_VERSION, \"\\n\", PHP_SAPI, \"\\n\", realpath(PHP_BINARY), \"\\n\", realpath($folder), \"\\n\", implode(',', $shared);";
@@ -33,7 +34,7 @@ fn look(search: &Search, program: &Path) -> Option<Runtime> {
     let (program, extensions) =
         (PathBuf::from(lines.next()?), PathBuf::from(lines.next().unwrap_or_default()));
     let mut mounts = search::stays(&program)?;
-    // Sandboxes do not see /etc: what it says of extensions is said as arguments.
+    // Sandboxes do not see the settings in /etc, so extensions are given as arguments.
     let mut settings = vec!["display_errors=stderr".to_owned(), "memory_limit=-1".to_owned()];
     if extensions.is_dir() {
         mounts.extend(search::stays(&extensions)?);

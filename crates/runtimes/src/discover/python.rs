@@ -1,4 +1,4 @@
-//! CPython.
+//! Finds CPython.
 
 use std::{
     fs,
@@ -24,7 +24,8 @@ pub(super) fn find(search: &Search) -> Vec<Runtime> {
     search.ask_all(Family::Python, search::with_siblings(search.programs(named), "python3"), look)
 }
 
-/// The interpreter itself, not the virtual environment or the version manager's stand-in that leads to it; empty where the standard library is incomplete.
+/// Prints the interpreter itself rather than the virtual environment or version manager's wrapper that leads
+/// to it. Fails where the standard library is incomplete.
 const QUESTION: &str = "import sys, os, json, socket
 exe = os.path.realpath(getattr(sys, '_base_executable', None) or sys.executable)
 print('.'.join(map(str, sys.version_info[:3])), exe, sys.base_prefix, sys.implementation.name, sep='\\n')";
@@ -37,13 +38,13 @@ fn look(search: &Search, program: &Path) -> Option<Runtime> {
     let [version, program, prefix, "cpython"] = answer.lines().collect::<Vec<_>>()[..] else { return None };
     let version = search::version(version);
     let line = version.get(..2).filter(|line| **line >= OLDEST[..])?;
-    // The program's links are resolved; with the prefix's left, it would not be found below it.
+    // The executable's path has its links resolved, so those of the prefix must be resolved too.
     let (program, prefix) = (PathBuf::from(program), fs::canonicalize(prefix).ok()?);
     let needed = if prefix == Path::new("/usr") {
-        // The system's own: every sandbox sees it.
+        // The system's Python, which every sandbox sees.
         Vec::new()
     } else if prefix == Path::new("/usr/local") {
-        // Only what belongs to Python of what is installed there.
+        // In /usr/local, mount only what belongs to Python.
         let name = format!("python{}.{}", line[0], line[1]);
         let library = prefix.join("lib").join(&name);
         let shared = prefix.join("lib").join(format!("lib{name}.so.1.0"));
@@ -53,7 +54,7 @@ fn look(search: &Search, program: &Path) -> Option<Runtime> {
     };
     let place = format!("/opt/python{}.{}", line[0], line[1]);
     let mounts: Vec<Mount> = needed.iter().filter_map(|path| search::mount(path, &place)).collect();
-    // An interpreter that is a shared library remembers where that was installed.
+    // An interpreter linked to libpython looks for it where it was installed (RPATH).
     let moved = mounts.iter().any(|mount| Path::new(&mount.target) != mount.source);
     let libraries = Some(prefix.join("lib")).filter(|folder| moved && has_libpython(folder));
     Some(Runtime {
@@ -68,7 +69,7 @@ fn look(search: &Search, program: &Path) -> Option<Runtime> {
     })
 }
 
-/// What an interpreter imports as it starts, from below the folder that its `bin` is in.
+/// Whether the modules that an interpreter imports at start-up, below its installation, may be run.
 fn imports_may_be_run(search: &Search, program: &Path) -> bool {
     let home = fs::canonicalize(program).ok().and_then(|real| Some(real.ancestors().nth(2)?.to_owned()));
     let libraries = home.map(|home| home.join("lib")).into_iter().flat_map(fs::read_dir).flatten().flatten();
@@ -80,6 +81,6 @@ fn imports_may_be_run(search: &Search, program: &Path) -> bool {
 
 fn has_libpython(folder: &Path) -> bool {
     let mut names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    // Not the archive that a static build leaves there.
+    // A static build leaves an archive (`.a`) there, which does not count.
     names.any(|name| name.to_str().is_some_and(|name| name.starts_with("libpython") && name.contains(".so")))
 }

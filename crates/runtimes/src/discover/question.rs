@@ -1,4 +1,4 @@
-//! Asking a program what it is. Whatever is on PATH may hang, so it is given a while.
+//! Runs a program to ask for its version, with a timeout, since a program on PATH may hang.
 
 use std::{
     io::Read,
@@ -14,28 +14,28 @@ use rustix::{
     process::{Pid, Signal, kill_process_group},
 };
 
-/// More is no answer.
+/// A longer output is not an answer.
 const LONGEST: usize = 64 << 10;
-/// How often is looked whether it has ended.
+/// How often to check whether the program has ended.
 const LOOK: Duration = Duration::from_millis(2);
-/// What was killed has ended by then, unless a file system hangs that it reads from.
+/// A killed program has ended by then, unless it is blocked on a hung file system.
 const DYING: Duration = Duration::from_millis(200);
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unanswered {
-    /// It could not be run, or said that it failed.
+    /// It could not be run, or exited with an error.
     Failed,
-    /// It was still running, and was killed.
+    /// It did not end in time and was killed.
     TooLate,
 }
 
-/// What a program prints on stdout.
+/// The program's stdout.
 pub(super) fn ask(program: &Path, arguments: &[&str], patience: Duration) -> Result<String, Unanswered> {
     let deadline = Instant::now() + patience;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    // So that what a script has started is killed with it.
+    // A process group of its own, so that its children are killed with it.
     let mut child = command.process_group(0).spawn().map_err(|_| Unanswered::Failed)?;
     let answer = answer(&mut child, deadline);
     if answer == Err(Unanswered::TooLate) || answer.is_err() && !has_ended(&mut child, Instant::now()) {
@@ -59,7 +59,7 @@ fn answer(child: &mut Child, deadline: Instant) -> Result<String, Unanswered> {
     }
 }
 
-/// Everything up to its end.
+/// Reads to the end of file.
 fn read(mut stdout: ChildStdout, deadline: Instant) -> Result<Vec<u8>, Unanswered> {
     let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
@@ -109,14 +109,14 @@ mod tests {
 
     #[test]
     fn what_hangs_is_ended_with_all_that_it_started() {
-        // With the pipe in its hand, and without.
+        // While the pipe is held open by a child, and while it is closed.
         for script in ["sleep 1000", "sleep 1000 & wait", "exec >&-; sleep 1000"] {
             assert_eq!(shell(script, SHORT), Err(Unanswered::TooLate), "{script}");
         }
         let folder = tempfile::tempdir().unwrap();
         let note = folder.path().join("pid");
         let script = format!("sleep 1000 & echo $! > '{0}.new'; mv '{0}.new' '{0}'; wait", note.display());
-        // It has to get as far as that: where the machine was too busy for it, more time is given.
+        // The script must get as far as writing the file; on a busy machine it gets more time.
         let mut patience = Duration::from_secs(2);
         while !note.exists() {
             assert_eq!(shell(&script, patience), Err(Unanswered::TooLate));
@@ -124,7 +124,7 @@ mod tests {
         }
         let pid: i32 = std::fs::read_to_string(note).unwrap().trim().parse().unwrap();
         let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // Gone, or waiting for somebody to take note of it; what is killed may still be on its way there.
+        // Gone, or a zombie. A killed process may take a moment to become one.
         let has_ended = |stat: &str| stat.is_empty() || stat.contains(") Z ") || stat.contains(") X ");
         let patience = Instant::now() + PLENTY;
         while !has_ended(&stat()) {

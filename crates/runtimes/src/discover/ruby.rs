@@ -1,4 +1,4 @@
-//! CRuby.
+//! Finds CRuby.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ fn look(search: &Search, program: &Path) -> Option<Runtime> {
     let version = search::version(version);
     let line = version.get(..2).filter(|line| **line >= OLDEST[..])?;
     let program = PathBuf::from(program);
-    // `lib/ruby` holds the standard library, its compiled part and the default gems.
+    // `lib/ruby` holds the standard library, its compiled extensions and the default gems.
     let library = Path::new(library).ancestors().find(|folder| folder.ends_with("lib/ruby"))?;
     let mut mounts = search::stays(&program)?;
     mounts.extend(search::stays(library)?);

@@ -1,4 +1,4 @@
-//! Looking for programs, and asking them what they are.
+//! Searches for executables and asks them for their version.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use super::{
     trust,
 };
 
-/// What every sandbox sees of the host's programs and libraries.
+/// Parts of the host that every sandbox sees.
 const SEEN_ANYWAY: [&str; 9] = [
     "/usr/bin",
     "/usr/lib",
@@ -29,10 +29,11 @@ const SEEN_ANYWAY: [&str; 9] = [
     "/lib64",
 ];
 
-/// How long a program may take to say what it is; a runtime that has to be read from a cold disk takes a second or two.
+/// How long a program may take to print its version; reading a runtime from a cold disk takes a second or
+/// two.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where is looked, and what was found there and is not used.
+/// Where to search, and what was found there but is not used.
 #[derive(Debug)]
 pub(super) struct Search {
     folders: Vec<PathBuf>,
@@ -40,14 +41,14 @@ pub(super) struct Search {
     not_used: Mutex<Vec<NotUsed>>,
 }
 
-/// A program that was found and is not used.
+/// A runtime that was found but is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotUsed {
     /// Its language.
     pub family: Family,
-    /// Which, and why.
+    /// Its path and the reason.
     pub why: String,
-    /// What to do about it.
+    /// The kind of reason.
     pub because: Because,
 }
 
@@ -56,42 +57,43 @@ pub struct NotUsed {
 pub enum Because {
     /// The server is root, and another user could replace it.
     Replaceable,
-    /// It did not say in time what it is.
+    /// It did not print its version in time.
     Hangs,
 }
 
 impl Search {
-    /// Besides PATH in `folders`: each is a folder with programs, an installation (with `bin`), or a folder of installations, as version
-    /// managers keep them.
+    /// Searches PATH and `folders`: each a directory with programs, an installation (with `bin`), or a
+    /// directory of installations, as version managers keep them.
     pub(super) fn new(folders: &[PathBuf]) -> Self {
         Self { folders: folders.to_vec(), patience: PATIENCE, not_used: Mutex::default() }
     }
 
-    /// Programs whose name `wanted` accepts: those on PATH in its order, then those of the folders; each file once.
+    /// Executables whose name satisfies `wanted`: those on PATH in its order, then those in the directories;
+    /// each file once.
     pub(super) fn programs(&self, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
         let path = env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
         let on_path: Vec<PathBuf> = path;
         let homes = self.homes();
-        // fnm keeps each version in a folder `installation`.
+        // fnm keeps each version below a directory `installation`.
         let bins = homes.iter().flat_map(|home| [home.join("bin"), home.join("installation/bin")]);
         let places = on_path.into_iter().chain(self.folders.iter().cloned()).chain(bins);
         unique(places.filter(|place| place.is_absolute()).flat_map(|place| named(&place, &wanted)).collect())
     }
 
-    /// The folders, and those in them.
+    /// The directories and their entries.
     pub(super) fn homes(&self) -> Vec<PathBuf> {
         let within = self.folders.iter().flat_map(|folder| entries(folder));
         self.folders.iter().cloned().chain(within).collect()
     }
 
-    /// Whether `path` may be run, or what is run may rely on it; where not, why is kept.
+    /// Whether `path` may be run, or used by something that is run. If not, records why.
     pub(super) fn trusts(&self, family: Family, path: &Path) -> bool {
         let Some(why) = trust::objection(path) else { return true };
         self.note(family, format!("{}: {why}", path.display()), Because::Replaceable);
         false
     }
 
-    /// What a program prints on stdout. `None` when it fails, or does not end; that is kept.
+    /// A program's stdout; `None` if it fails or hangs. Records a program that hangs.
     pub(super) fn ask(&self, family: Family, program: &Path, arguments: &[&str]) -> Option<String> {
         let answer = question::ask(program, arguments, self.patience);
         if answer == Err(Unanswered::TooLate) {
@@ -118,7 +120,7 @@ impl Search {
         not_used
     }
 
-    /// Looks at all of them at once: each is a program that has to start.
+    /// Asks all programs concurrently, since each has to start.
     pub(super) fn ask_all(
         &self,
         family: Family,
@@ -129,13 +131,13 @@ impl Search {
             let trusted = programs.iter().filter(|program| self.trusts(family, program));
             let asked: Vec<_> = trusted.map(|program| scope.spawn(move || look(self, program))).collect();
             let found = asked.into_iter().filter_map(|thread| thread.join().ok().flatten());
-            // A stand-in says where the real one is.
+            // A wrapper may have led to another executable.
             found.filter(|runtime| self.trusts(family, &runtime.program)).collect()
         })
     }
 }
 
-/// What is in a folder, in the order of the names.
+/// The entries of a directory, sorted by name.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<_> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
@@ -148,10 +150,12 @@ fn named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     entries(folder).into_iter().filter(is_wanted).collect()
 }
 
-/// What version managers call the folder in which they keep versions side by side (`…/versions/3.11.7/bin/python3`).
+/// The directory names under which version managers keep versions side by side
+/// (`…/versions/3.11.7/bin/python3`).
 const SIDE_BY_SIDE: [&str; 2] = ["versions", "installs"];
 
-/// The versions of all the folders next to the one that `program` is in, or that a manager's `shims` folder stands for.
+/// The executables of all versions that a version manager keeps beside `program`, or behind its directory of
+/// `shims`.
 fn siblings(program: &Path, name: &str) -> Vec<PathBuf> {
     let versions = match program.parent().and_then(Path::file_name).and_then(std::ffi::OsStr::to_str) {
         Some("shims") => program.parent().map(|shims| shims.with_file_name("versions")),
@@ -166,7 +170,8 @@ fn siblings(program: &Path, name: &str) -> Vec<PathBuf> {
     unique(entries.map(|entry| entry.join("bin").join(name)).filter(|path| path.exists()).collect())
 }
 
-/// With the other versions that a version manager has. Its stand-ins are left out: they are slow, and lead to one of those.
+/// Adds the other versions that a version manager has, and drops its wrappers, which are slow and lead to one
+/// of those.
 pub(super) fn with_siblings(programs: Vec<PathBuf>, name: &str) -> Vec<PathBuf> {
     let found: Vec<(PathBuf, Vec<PathBuf>)> =
         programs.into_iter().map(|program| (program.clone(), siblings(&program, name))).collect();
@@ -187,15 +192,16 @@ fn unique(programs: Vec<PathBuf>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// `3.11.7` as numbers; what follows the numbers (`-ea`, `+1`, `rc1`) is left out.
+/// The numbers of `3.11.7`; suffixes (`-ea`, `+1`, `rc1`) are ignored.
 pub(super) fn version(text: &str) -> Vec<u32> {
     let numbers =
         text.split('.').map(|part| part.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
     numbers.map_while(|number| number.parse().ok()).collect()
 }
 
-/// What makes `path` visible in a sandbox; nothing when it is visible anyway. What belongs to the system stays where it is. Anything else, in
-/// somebody's home directory for example, is seen at `place`: a function learns nothing of where the host keeps it.
+/// The mount that makes `path` visible in a sandbox; `None` if it is visible already. System paths keep their
+/// place. Any other, in a home directory for example, appears at `place`, so that a function does not learn
+/// where the host keeps it.
 pub(super) fn mount(path: &Path, place: &str) -> Option<Mount> {
     if SEEN_ANYWAY.iter().any(|seen| path.starts_with(seen)) {
         return None;
@@ -205,8 +211,8 @@ pub(super) fn mount(path: &Path, place: &str) -> Option<Mount> {
     Some(Mount { source: path.to_owned(), target, readonly: true })
 }
 
-/// What makes `path` visible where the host has it, for interpreters that find their own files by absolute paths; `None` where it would have to
-/// be seen at another place, because it is in somebody's home directory.
+/// The mounts that make `path` visible at the host's own path, for interpreters that find their files by
+/// absolute paths; `None` if it is not a system path.
 pub(super) fn stays(path: &Path) -> Option<Vec<Mount>> {
     match mount(path, "") {
         None => Some(Vec::new()),

@@ -1,25 +1,27 @@
-//! Whose programs a server that is root may run: nobody's but the administrator's.
+//! Which programs a server with root rights may run: only those that nobody but the administrator can
+//! replace.
 //!
-//! What is found on PATH or in a version manager's folder is run by the server itself, to learn its version, and then by every function. Who
-//! can replace it, or a folder that leads to it, has the server's rights. An ordinary user's server runs what its user would run anyway.
+//! The server itself runs what it finds on PATH or in a version manager's directory, to learn its version,
+//! and every function runs it afterwards. Whoever can replace it, or a directory that leads to it, gets the
+//! server's rights. An ordinary user's server runs only what its user would run anyway.
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 const ROOT: u32 = 0;
-/// Groups below are the system's, and listed in /etc/group.
+/// Groups below this number are the system's, and listed in /etc/group.
 const FIRST_OF_USERS: u32 = 1000;
 const BY_GROUP: u32 = 0o020;
 const BY_ALL: u32 = 0o002;
 const STICKY: u32 = 0o1000;
-/// Whom the kernel shows in the place of those that a user namespace has no number for.
+/// The id that the kernel shows for owners who are not mapped in this user namespace.
 const NOBODY: u32 = 65534;
 
-/// Why somebody else could replace what `path` leads to; `None` where nobody can, or where this is no root's server.
+/// Why another user could replace what `path` leads to; `None` if nobody can, or if the server is not root.
 pub(super) fn objection(path: &Path) -> Option<String> {
     rustix::process::geteuid().is_root().then(|| replaceable(path))?
 }
 
-/// Who could replace the file or a folder above it, with links resolved.
+/// Why the file, or a directory above it, can be replaced, with links resolved.
 fn replaceable(path: &Path) -> Option<String> {
     let real = match fs::canonicalize(path) {
         Ok(real) => real,
@@ -34,12 +36,12 @@ fn replaceable(path: &Path) -> Option<String> {
     })
 }
 
-/// What is wrong with an owner and permissions.
+/// What is wrong with an owner and a mode.
 fn doubt(owner: u32, group: u32, mode: u32, is_dir: bool) -> Option<String> {
     if owner != ROOT && !is_outside(owner) {
         return Some(format!("belongs to user {owner}"));
     }
-    // In such a folder, /tmp for one, everybody may make files and nobody may replace another's.
+    // In a sticky directory such as /tmp everybody can create files, but nobody can replace another user's.
     if is_dir && mode & STICKY != 0 {
         return None;
     }
@@ -49,14 +51,16 @@ fn doubt(owner: u32, group: u32, mode: u32, is_dir: bool) -> Option<String> {
     (mode & BY_GROUP != 0 && has_members(group)).then(|| format!("can be written to by group {group}"))
 }
 
-/// Whether it is nobody of this user namespace: the host's root, for example, whose files a server sees that is root in a namespace only.
+/// Whether an owner is outside this user namespace: the host's root, for example, if the server is root in a
+/// user namespace only.
 fn is_outside(id: u32) -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let maps_all = map.split_whitespace().nth(2) == Some("4294967295");
     id == NOBODY && !maps_all
 }
 
-/// Whether a group has users other than root. Some distributions' /usr/local belongs to a group of the system's that has none.
+/// Whether a group has members other than root. On some distributions /usr/local belongs to a system group
+/// without members.
 fn has_members(group: u32) -> bool {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     group != ROOT
@@ -71,7 +75,7 @@ fn listed_members(group: u32, groups: &str, users: &str) -> bool {
     };
     let known = rows(groups, 2);
     let named = known.iter().filter_map(|row| row.get(3)).flat_map(|names| names.split(','));
-    // A group that no file knows may have anybody in it.
+    // A group that is not listed, in LDAP for example, may have any members.
     known.is_empty()
         || named
             .chain(rows(users, 3).iter().filter_map(|row| row.first()).map(String::as_str))

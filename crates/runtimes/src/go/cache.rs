@@ -1,6 +1,7 @@
-//! The compiled standard library, made once a toolchain from sources that are Flint's and Go's.
+//! The build cache with Go's compiled standard library, made once per toolchain from trusted sources.
 //!
-//! Builds see it read-only: a cache that hostile sources could write to would put their objects into other functions.
+//! Builds see it read-only: if untrusted sources could write to it, their objects would get into other
+//! functions.
 
 use std::{
     collections::HashMap,
@@ -22,13 +23,13 @@ use crate::{
     shims::{Shims, create_readable_dir, publish},
 };
 
-/// Compiling the standard library takes some ten seconds of two cores; others may be at work on them.
+/// Compiling the standard library takes some ten seconds on two cores, which may be busy.
 const WITHIN: Duration = Duration::from_secs(600);
 const MEMORY: ByteSize = ByteSize::mib(1024);
-/// Where the cache is while it is made.
+/// Where the cache is mounted while it is made.
 const CACHE: &str = "/cache";
 
-/// A program that needs what most functions need.
+/// A program that imports what most functions need.
 const SAMPLE: &str = "package main
 
 import (
@@ -47,12 +48,12 @@ import (
 func Main(arguments map[string]any) map[string]any { return arguments }
 ";
 
-/// The caches that are ready, by [`Runtime::identity`].
+/// The finished caches, by [`Runtime::identity`].
 #[derive(Debug, Default)]
 pub(crate) struct GoCaches(Mutex<HashMap<String, Arc<PathBuf>>>);
 
 impl GoCaches {
-    /// The cache for this toolchain. Making it takes a while, once; others wait meanwhile.
+    /// The cache for this toolchain. The first call makes it; concurrent ones wait.
     pub(super) async fn get(
         &self,
         runtime: &Runtime,
@@ -102,7 +103,8 @@ async fn fill(runtime: &Runtime, shims: &Shims, launcher: &Launcher, half: &Path
     seal(&half.join("cache")).map_err(|error| error.to_string())
 }
 
-/// Whatever the umask and the user were: everyone may read it, and only this user write.
+/// Makes the cache readable for everyone and writable for its owner only, whatever umask and user it was made
+/// with.
 fn seal(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -1,4 +1,4 @@
-//! Compiling a function's sources to `code/exec`.
+//! Compiles a function's sources to `code/exec`.
 
 use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 
@@ -18,27 +18,27 @@ use crate::{
 
 const SOURCE: &str = "/source";
 const CACHE: &str = "/cache";
-/// What the build adds to the cache, with links to what is there, is gone with the build.
+/// A copy of the cache made of symbolic links, to which the build can add; it goes with the sandbox.
 const OWN_CACHE: &str = "/tmp/cache";
 const BUILT: &str = "/tmp/exec";
 const SCRIPT: &str = "cp -rs /cache /tmp/cache && \"$0\" \"$@\" 3>&- && cat /tmp/exec >&3";
 const LAUNCHER: &str = "flint_launcher.go";
-/// Sources that are looked through for a `main` of their own.
+/// Larger sources are not searched for a `main` function.
 const SOURCE_MAX: u64 = 4 << 20;
 
-/// What is compiled, and with what.
+/// The parameters of a build.
 pub(crate) struct Build<'a> {
     pub(crate) function: &'a Function,
     pub(crate) runtime: &'a Runtime,
     pub(crate) shims: &'a Shims,
     pub(crate) caches: &'a GoCaches,
     pub(crate) launcher: &'a Launcher,
-    /// The folder that holds `code`.
+    /// The artefact's directory, which contains `code`.
     pub(crate) artefact: &'a Path,
     pub(crate) bounds: Bounds,
 }
 
-/// Adds `exec` to the code. What is said of it, for people.
+/// Adds `exec` to the code; returns a description of the step.
 pub(crate) async fn compile(build: Build<'_>) -> Result<String, PrepareError> {
     let Build { function, runtime, shims, artefact, .. } = build;
     let (code, program) = (artefact.join("code"), artefact.join("program"));
@@ -82,7 +82,7 @@ fn failed(operation: &'static str) -> impl Fn(io::Error) -> PrepareError {
     move |error| PrepareError::Failed { operation: operation.into(), detail: error.to_string() }
 }
 
-/// What to do about the commonest failures.
+/// A hint on the most common failures.
 fn hint(said: &str) -> &'static str {
     if said.contains("undefined: ") && said.contains(LAUNCHER) {
         "\nThe function that calls go to is exported: 'main' stands for 'Main'. Name another one as the action's main."
@@ -95,7 +95,7 @@ fn hint(said: &str) -> &'static str {
     }
 }
 
-/// Names the function as Go exports it: `main` is `Main`.
+/// The function's name as Go exports it: `main` becomes `Main`.
 fn entry_name(main: &str) -> Result<String, PrepareError> {
     let mut letters = main.chars();
     let first = letters.next().filter(|letter| letter.is_ascii_alphabetic());
@@ -107,13 +107,13 @@ fn entry_name(main: &str) -> Result<String, PrepareError> {
     }
 }
 
-/// Puts the launcher beside the sources.
+/// Writes the launcher beside the sources.
 pub(super) fn write_launcher(shims: &Shims, folder: &Path, entry: &str) -> io::Result<()> {
     let text = fs::read_to_string(shims.of("go").join("launcher.go"))?;
     write_new(&folder.join(LAUNCHER), text.replace("FLINT_MAIN", entry).as_bytes())
 }
 
-/// A module of its own, for sources that say nothing about it.
+/// Writes a `go.mod` for sources without one.
 pub(super) fn write_module(folder: &Path, runtime: &Runtime) -> io::Result<()> {
     write_new(&folder.join("go.mod"), format!("module function\n\ngo {}\n", runtime.line).as_bytes())
 }
@@ -140,7 +140,7 @@ fn has_sources(folder: &Path) -> bool {
     sources(folder).next().is_some()
 }
 
-/// Whether the package is a program of its own.
+/// Whether the package has its own `main` function.
 fn has_main(folder: &Path) -> io::Result<bool> {
     for source in sources(folder) {
         if source.metadata()?.len() > SOURCE_MAX {
@@ -154,7 +154,7 @@ fn has_main(folder: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Gives the program its place, which must be free.
+/// Moves the program into place, which must not exist yet.
 fn take(from: &Path, to: &Path) -> io::Result<()> {
     fs::set_permissions(from, fs::Permissions::from_mode(0o755))?;
     fs::hard_link(from, to)?;

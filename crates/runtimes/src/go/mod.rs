@@ -1,5 +1,5 @@
-//! What only Go needs: functions are compiled at deploy, each in a sandbox without network, over a cache of the compiled standard library that
-//! nothing of a user's has ever written to.
+//! Go: functions are compiled at deploy, each in a sandbox without network, over a cache of the compiled
+//! standard library to which no user's build has ever written.
 
 mod cache;
 mod compile;
@@ -12,10 +12,10 @@ use flint_sandbox::{Mount, SandboxSpec};
 
 use crate::{discover::Runtime, process::command::environment};
 
-/// Objects of packages that are not in the cache, and what the linker writes.
+/// Space for objects of packages that are not in the cache, and for the linker.
 const SCRATCH: ByteSize = ByteSize::mib(384);
 
-/// A sandbox for `go`, without network: what a function needs is in its archive, in `vendor/`.
+/// A sandbox for `go`, without network: dependencies must be in the archive, in `vendor/`.
 fn tool(
     id: &str,
     runtime: &Runtime,
@@ -37,9 +37,9 @@ fn tool(
         ("GOTELEMETRY", "off"),
         ("GO111MODULE", "on"),
         ("GOWORK", "off"),
-        // A program without a C library of its own runs in any sandbox.
+        // Without cgo the program is static and runs in any sandbox.
         ("CGO_ENABLED", "0"),
-        // As many compilers as it may have cores, on hosts with many more: each takes memory.
+        // At most as many compilers as the sandbox has cores, since each takes memory.
         ("GOMAXPROCS", "4"),
         ("GOFLAGS", "-p=4"),
     ];
@@ -53,10 +53,10 @@ fn tool(
     spec
 }
 
-/// How a program is linked: without the symbols that only debuggers read, and the same wherever it is built.
+/// Strips symbols that only debuggers read, and makes the build reproducible.
 const BUILD: [&str; 5] = ["build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o"];
 
-/// A folder that a tool, whatever user it runs as, writes to.
+/// A directory to which a tool can write under any uid.
 fn writable(source: std::path::PathBuf, target: &str) -> Mount {
     Mount { source, target: target.to_owned(), readonly: false }
 }

@@ -1,4 +1,4 @@
-//! A function in a runtime of its own: a prewarmed one where one fits, else a fresh one.
+//! Starts a runtime with a function loaded: takes a prewarmed runtime if one fits, or starts a fresh one.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::{
     stems::{self, StemKey, Stems},
 };
 
-/// What is to be brought up.
+/// The parameters of a start.
 #[derive(Clone, Copy)]
 pub struct BringUp<'a> {
     /// What is the same for all functions.
@@ -26,25 +26,25 @@ pub struct BringUp<'a> {
     pub function: &'a Function,
     /// Its code.
     pub artefact: &'a Artefact,
-    /// What runs it.
+    /// The runtime to start.
     pub runtime: &'a Runtime,
-    /// The runtime is to become a snapshot.
+    /// Whether the runtime is to become a snapshot.
     pub zygote: bool,
-    /// No call waits for it: for how long at most it is made in the background.
+    /// How long the start may stay in the background, if no call waits for it.
     pub background: Option<Duration>,
 }
 
 impl BringUp<'_> {
-    /// A runtime with the function loaded, and how long the runtime itself took.
+    /// Starts a runtime and loads the function; also returns how long the runtime itself took.
     ///
     /// # Errors
-    /// Why it does not come up; nothing of it is left then.
+    /// Why it failed; nothing is left of it then.
     pub async fn run(self, context: &StartContext, logs: &mut Logs) -> Result<(Cell, Duration), Fault> {
         if let Some(cell) = self.run_prewarmed(context, logs).await? {
             return Ok((cell, Duration::ZERO));
         }
         let began = Instant::now();
-        // What the runtime takes to come up is not the function's time.
+        // The start of the runtime does not count towards the function's time limit.
         let (up_by, to_load) =
             (context.deadline + BRING_UP, context.deadline.saturating_duration_since(began));
         let Self { house, function, artefact, runtime, .. } = self;
@@ -52,21 +52,21 @@ impl BringUp<'_> {
         let command = tokio::time::timeout_at(up_by.into(), command).await;
         let command = command.map_err(|_| Fault::Deadline)??;
         let mut spec = command.for_function(context.id.to_string(), function, artefact);
-        // What happens before the snapshot happens once, for whatever calls will come: it is to change nothing outside.
+        // Warm-up happens once for all later calls, so it must not change anything outside.
         spec.network_closed = self.zygote && !function.snapshot.warmup_network;
         spec.background = self.background;
         let starter = house.starter(function, context);
         let cell = launch(&starter, &spec, command.image, up_by, logs).await?;
         let started = began.elapsed();
-        // Not beyond what the start has in all: nobody waits for it then.
+        // Not beyond the start's deadline, after which nobody waits for it.
         let load_by = (Instant::now() + to_load).min(up_by);
         Ok((self.load(cell, context, load_by, logs).await?, started))
     }
 
-    /// The same in a runtime that is up already; `None` when there is none that fits.
+    /// The same with a prewarmed runtime; `None` if no runtime fits.
     ///
     /// # Errors
-    /// Why the function does not load; nothing of it is left then.
+    /// Why the function does not load; nothing is left of the runtime then.
     pub async fn run_prewarmed(self, context: &StartContext, logs: &mut Logs) -> Result<Option<Cell>, Fault> {
         match self.stem(context).await {
             Some(cell) => self.load(cell, context, context.deadline, logs).await.map(Some),
@@ -100,15 +100,15 @@ impl BringUp<'_> {
         load(cell, &init, deadline, logs).await
     }
 
-    /// A runtime that is up already, with the function's code attached.
+    /// Takes a prewarmed runtime and mounts the function's code into its sandbox.
     async fn stem(self, context: &StartContext) -> Option<Cell> {
-        // What becomes a snapshot is started for it.
+        // A runtime that becomes a snapshot is started with other flags.
         if self.zygote || !stems::fits(self.function) {
             return None;
         }
         let key = StemKey { runtime: self.runtime.identity(), memory: self.function.limits.memory };
         let mut cell = self.stems.take(&key)?;
-        // Before the code, which could take the port.
+        // Before the code is loaded, which could take the port.
         match self.house.starter(self.function, context).add_gate(&cell.sandbox).await {
             Ok(gate) => cell.gate = gate,
             Err(error) => {

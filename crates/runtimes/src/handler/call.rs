@@ -1,4 +1,4 @@
-//! One call over the link, from INVOKE to the answer.
+//! One call over the link, from INVOKE to its answer.
 
 use std::{borrow::Cow, future::poll_fn, sync::Arc, task::Poll, time::Instant};
 
@@ -23,10 +23,10 @@ use crate::{
     process::{ending, logs::Logs},
 };
 
-/// A body up to this length travels in the INVOKE frame; with the longest head it still fits.
+/// A body up to this length is part of the INVOKE frame, in which it fits beside the longest head.
 const INLINE: usize = 512 << 10;
 
-/// What a call needs from its first to its last moment.
+/// The state of a call.
 pub(super) struct Running {
     pub(super) channel: OwnedMutexGuard<Channel>,
     pub(super) sandbox: Arc<Sandbox>,
@@ -37,20 +37,20 @@ pub(super) struct Running {
     max_result: u64,
 }
 
-/// A call that is over, or one that goes on while its answer is sent.
+/// A finished call, or one whose answer is streamed.
 pub(super) enum Outcome {
     Over(Invoked),
     Streaming(Invoked, Box<Relay>),
 }
 
-/// An answer of which only the beginning has come.
+/// An incomplete JSON answer.
 struct Gathering {
     body: BytesMut,
     size: u64,
 }
 
-/// Runs a call on an instance that serves no other.
-/// `warmup`: the shim is to keep the request.
+/// Runs a call on an instance that serves no other call meanwhile. `warmup`: whether the shim should keep the
+/// request.
 pub(super) async fn run(
     channel: OwnedMutexGuard<Channel>,
     sandbox: Arc<Sandbox>,
@@ -76,7 +76,7 @@ pub(super) async fn run(
                     Event::Deadline if nothing_ran => running.broken(Event::Abandoned(BodyError::Late)).await,
                     other => running.broken(other).await,
                 };
-                // The function knows nothing of a request that is not complete.
+                // The shim has not called the function before the request is complete.
                 let reusable = gathering.is_none() && fault.is_the_callers();
                 return running.over(Err(fault), reusable).await;
             }
@@ -90,7 +90,7 @@ pub(super) async fn run(
                 let fin = frame.fin;
                 let (head, body) = match answer_head(frame) {
                     Ok(parts) => parts,
-                    // Of an answer that is not complete the shim goes on sending the rest.
+                    // If the answer is incomplete, the shim would go on sending the rest of it.
                     Err(fault) => return running.over(Err(fault), fin).await,
                 };
                 match (head, fin) {
@@ -128,7 +128,7 @@ pub(super) async fn run(
 }
 
 impl Running {
-    /// Puts INVOKE, with the body if that is short, where the next poll sends it.
+    /// Queues INVOKE for the next poll, with the body if it is short.
     fn begin(&mut self, call: Call, warmup: bool) -> Result<(), LinkError> {
         self.channel.timer.set(call.deadline);
         self.id = self.channel.next_call();
@@ -136,20 +136,20 @@ impl Running {
         Ok(())
     }
 
-    /// The next thing that concerns this call.
+    /// The next event that concerns this call.
     pub(super) async fn next(&mut self) -> Event {
         let Self { channel, logs, upload, id, .. } = self;
         loop {
             let event = poll_fn(|cx| channel.poll(cx, logs, upload)).await;
             match event {
-                // What a shim sends of an earlier call crossed with that call's end.
+                // A frame of an earlier call, sent before the shim knew that the call had ended.
                 Event::Frame(frame) if frame.call != *id && frame.call != 0 => {}
                 other => return other,
             }
         }
     }
 
-    /// ACK and LOG.
+    /// Handles ACK and LOG.
     pub(super) fn minor(&mut self, frame: &Frame) {
         match (frame.kind, &frame.payload[..]) {
             (FrameKind::Ack, [a, b, c, d]) => {
@@ -163,7 +163,7 @@ impl Running {
         }
     }
 
-    /// Tells the shim that `bytes` of the answer have been taken.
+    /// Tells the shim that `bytes` of the answer have been consumed.
     pub(super) fn acknowledge(&mut self, bytes: usize) {
         if bytes > 0 {
             let id = self.id;
@@ -171,7 +171,7 @@ impl Running {
         }
     }
 
-    /// Adds a piece to a JSON answer, of which no more is kept than is allowed.
+    /// Adds a piece to a JSON answer; keeps no more of it than is allowed.
     fn gather(&mut self, so_far: Option<(BytesMut, u64)>, piece: &[u8]) -> Gathering {
         let (mut body, size) = so_far.unwrap_or_default();
         let room = usize::try_from(self.max_result).unwrap_or(usize::MAX).saturating_sub(body.len());
@@ -220,7 +220,7 @@ impl Running {
     }
 }
 
-/// Appends INVOKE, with the body if that is short; what is left of the body to be sent.
+/// Appends INVOKE, with the body if it is short; returns the part of the body that is still to be sent.
 pub(super) fn put_invoke(out: &mut BytesMut, id: u32, call: Call, warmup: bool) -> Result<Upload, LinkError> {
     let activation = call.activation.to_string();
     let request = call.head.as_deref();
@@ -254,7 +254,7 @@ pub(super) fn put_invoke(out: &mut BytesMut, id: u32, call: Call, warmup: bool) 
     }
 }
 
-/// RESULT's head, and what came of the body with it.
+/// The head of a RESULT, and the part of the body in the same frame.
 pub(super) fn answer_head(frame: Frame) -> Result<(ReplyHead, Bytes), Fault> {
     let malformed = |detail: String| Fault::InvalidAnswer { text: detail };
     let (head, body) =
@@ -265,7 +265,6 @@ pub(super) fn answer_head(frame: Frame) -> Result<(ReplyHead, Bytes), Fault> {
     let head: ResultHead = serde_json::from_slice(&head).map_err(|error| malformed(error.to_string()))?;
     let status = StatusCode::from_u16(head.status)
         .map_err(|_| malformed(format!("{} is not an HTTP status of an answer", head.status)))?;
-    outcome::is_final(status)?;
     let too_many = |_| malformed(format!("{} HTTP headers are too many", head.headers.len()));
     let mut headers = HeaderMap::try_with_capacity(head.headers.len()).map_err(too_many)?;
     for (name, value) in &head.headers {
@@ -274,11 +273,10 @@ pub(super) fn answer_head(frame: Frame) -> Result<(ReplyHead, Bytes), Fault> {
             _ => return Err(malformed(format!("'{name}: {value}' is not an HTTP header"))),
         };
     }
-    outcome::remove_hop_by_hop(&mut headers);
-    Ok((ReplyHead::Http { status, headers }, body))
+    Ok((outcome::http(status, headers)?, body))
 }
 
-/// Lets go of what was written between calls.
+/// Discards output written between calls.
 pub(super) async fn forget_idle_output(channel: &mut Channel) {
     poll_fn(|cx| {
         channel.forget_idle_output(cx);

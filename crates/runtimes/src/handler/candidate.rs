@@ -1,4 +1,4 @@
-//! A runtime with a function loaded that is to become a snapshot: warmed up by calls, then frozen.
+//! A runtime with a loaded function that is to become a snapshot: warmed up by calls, then frozen.
 
 use std::{
     future::poll_fn,
@@ -25,31 +25,32 @@ use super::{
 };
 use crate::process::{ending, logs::Logs};
 
-/// How long the launcher may take to look at the frozen runtime. It does so at once, unless it is behind with everything.
+/// How long the launcher may take to inspect the frozen runtime. It does so at once unless it is overloaded.
 const SEALED_WITHIN: Duration = Duration::from_secs(30);
-/// What is kept of what the runtime writes while it is frozen.
+/// How much of the output during the freeze is kept.
 const MAX_LOGS: ByteSize = ByteSize::kib(64);
-/// A longer answer is not looked through for an error.
+/// Longer answers are not searched for an error.
 const ERROR_MAX: usize = 64 << 10;
 
-/// What a report may have: it is kept, and shown again and again.
+/// Limits on a report, which is stored and shown repeatedly.
 const MAX_FUNCTIONS: usize = 200;
 const MAX_NOTES: usize = 50;
 const MAX_NOTE: usize = 2048;
 const MAX_NAME: usize = 256;
-/// The most of a reason.
+/// Longest reason.
 const MAX_REFUSAL: usize = 16 << 10;
 
 /// Why there is no snapshot. Nothing of the candidate is left.
 #[derive(Debug)]
 pub enum NotFrozen {
-    /// Something stands in the way, in words for the function's developer: it can be run otherwise.
+    /// The function cannot be frozen, for this reason, worded for its developer; it can be run in another
+    /// way.
     Refused(String),
-    /// It broke.
+    /// The attempt failed.
     Broken(Fault),
 }
 
-/// A function loaded into a runtime that can be frozen.
+/// A runtime with a loaded function, which can be frozen.
 pub struct Candidate {
     sandbox: Arc<Sandbox>,
     gate: Option<Gate>,
@@ -59,7 +60,7 @@ pub struct Candidate {
 
 impl Candidate {
     /// # Errors
-    /// Why the runtime cannot be frozen; nothing of it is left then.
+    /// Why the runtime cannot be frozen; nothing is left of it then.
     pub async fn new(cell: Cell) -> Result<Self, NotFrozen> {
         let why = match &cell.hello.snapshot {
             Some(serde_json::Value::Bool(true)) => None,
@@ -82,7 +83,7 @@ impl Candidate {
         }
     }
 
-    /// Makes a call, which the shim keeps and repeats when it is frozen. A streamed answer is read to its end.
+    /// Makes a call that the shim keeps, to repeat it when it is frozen. Reads a streamed answer to its end.
     pub async fn warm_up(&self, call: Call) -> (Result<(), Fault>, CallEnd) {
         let Ok(channel) = Arc::clone(&self.channel).try_lock_owned() else {
             let cause = "a warm-up call is under way".to_owned();
@@ -104,7 +105,8 @@ impl Candidate {
         }
     }
 
-    /// Has the shim finish warming up and wait to be forked, until the deadline, and looks at it from outside.
+    /// Has the shim finish the warm-up and wait to be forked, by the deadline, and has it inspected from
+    /// outside.
     ///
     /// # Errors
     /// Why there is no snapshot.
@@ -136,7 +138,7 @@ impl Candidate {
     }
 }
 
-/// What the launcher says of a frozen runtime.
+/// The launcher's verdict on a frozen runtime, with a timeout.
 async fn in_time<T>(
     within: Duration,
     sealing: impl Future<Output = Result<T, flint_sandbox::Error>>,
@@ -155,7 +157,7 @@ async fn in_time<T>(
     }
 }
 
-/// An answer by which the function says that it failed, as a fault.
+/// The fault that an answer with an `error` reports.
 fn refused(reply: &Reply) -> Result<(), Fault> {
     if !matches!(reply.head, ReplyHead::Json) || reply.body.len() > ERROR_MAX {
         return Ok(());
@@ -184,7 +186,7 @@ async fn ask(
     let event = loop {
         let mut upload = Upload::none();
         match poll_fn(|cx| channel.poll(cx, &mut logs, &mut upload)).await {
-            // What is left of a warm-up call.
+            // A late frame of a warm-up call.
             Event::Frame(frame) if frame.call != 0 => {}
             other => break other,
         }
@@ -216,7 +218,7 @@ fn refusal(frame: &Frame) -> NotFrozen {
     }
 }
 
-/// The report of a process that may say anything.
+/// Cuts a report to its limits, since its process is not trusted.
 fn bounded(mut report: SnapshotReport) -> SnapshotReport {
     report.functions.truncate(MAX_FUNCTIONS);
     for function in &mut report.functions {

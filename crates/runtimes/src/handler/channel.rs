@@ -1,6 +1,6 @@
-//! Flint's end of one instance: the link and the output, driven by whoever waits for the instance.
+//! Flint's end of one instance: its link and its output, driven by the task that waits for the instance.
 //!
-//! No task of its own stands between a call and its answer: the call's task writes the frame, and is woken by the answer.
+//! There is no task in between: the call's own task writes the request and is woken by the answer.
 
 use std::{
     io::{self, IoSliceMut},
@@ -25,27 +25,28 @@ use tokio::{
 use super::{launch::hello_of, upload::Upload};
 use crate::process::{logs::Logs, meter::Meter, output::Output, timer::Timer};
 
-/// Room for an answer of the common size; longer ones get room when their length is known.
+/// Free space for an answer of the usual size before each read; a longer frame reserves its length.
 const READ_AT_LEAST: usize = 4 << 10;
 const READ_ROOM: usize = 16 << 10;
 
-/// One instance's link, output and time limit.
+/// The link, output and time limit of one instance.
 #[derive(Debug)]
 pub(super) struct Channel {
     link: UnixStream,
     decoder: Decoder,
     out: BytesMut,
-    /// What was taken of answers, by call. The shim is told when it has read what was sent to it before: one that sends, and does not read, gathers a sum.
+    /// Bytes consumed of answers, by call. They are acknowledged once the link takes more output, so a shim
+    /// that sends without reading causes one sum per call rather than a growing queue.
     taken: Vec<(u32, usize)>,
     pub(super) output: Output,
     pub(super) timer: Timer,
     pub(super) meter: Meter,
     last_call: u32,
-    /// Nothing can be written any more.
+    /// Whether writing has failed.
     deaf: bool,
 }
 
-/// Reads a piece, and who has sent it.
+/// Reads a piece and the process id of its sender.
 fn receive_with_sender(link: &UnixStream, buffer: &mut BytesMut) -> io::Result<Option<u32>> {
     let mut bytes = [0; 1024];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
@@ -62,22 +63,22 @@ fn receive_with_sender(link: &UnixStream, buffer: &mut BytesMut) -> io::Result<O
     Ok(sender)
 }
 
-/// What happened on a channel.
+/// An event on a channel.
 #[derive(Debug)]
 pub(super) enum Event {
     Frame(Frame),
-    /// The link is closed.
+    /// The peer has closed the link.
     Closed,
-    /// The shim, or what has taken its place, does not speak the protocol.
+    /// The peer violated the protocol.
     Broken(LinkError),
     /// The time limit has passed.
     Deadline,
-    /// The request's body ended before its end.
+    /// The request's body broke off.
     Abandoned(BodyError),
 }
 
 impl Channel {
-    /// With the ends for the sandbox: stdout, stderr, link.
+    /// Also returns the ends for the sandbox: stdout, stderr, link.
     pub(super) fn open(deadline: Instant) -> io::Result<(Self, [OwnedFd; 3])> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -96,17 +97,18 @@ impl Channel {
         Ok((channel, [stdout, stderr, theirs.into()]))
     }
 
-    /// The link and what the process writes, for one that takes no calls any more.
+    /// Takes out the link and the output, for an instance that serves no more calls.
     pub(super) fn into_parts(self) -> (UnixStream, Output) {
         (self.link, self.output)
     }
 
-    /// Has the kernel say who sends the first message. To be called before the other end is given away.
+    /// Makes the kernel attach the sender's credentials to messages. Must be called before the other end is
+    /// handed out.
     pub(super) fn ask_for_credentials(&self) -> io::Result<()> {
         Ok(sockopt::set_socket_passcred(&self.link, true)?)
     }
 
-    /// The first message, a HELLO, and the process that has sent it, by the kernel's word.
+    /// The first message, which must be HELLO, and its sender's process id as the kernel reports it.
     pub(super) async fn first_message(&mut self) -> io::Result<(Hello, u32)> {
         let mut sender = None;
         loop {
@@ -122,18 +124,19 @@ impl Channel {
             let Self { link, decoder, .. } = self;
             let pid =
                 link.async_io(Interest::READABLE, || receive_with_sender(link, decoder.buffer())).await?;
-            // Later pieces may come from whoever holds a copy of the socket; they are not asked.
+            // Only the first piece counts; later ones may come from another process with a copy of the
+            // socket.
             sender = sender.or(pid);
         }
     }
 
-    /// The id of a new call.
+    /// The id for a new call.
     pub(super) fn next_call(&mut self) -> u32 {
         self.last_call = self.last_call.checked_add(1).unwrap_or(1);
         self.last_call
     }
 
-    /// Frames to be sent are appended here; [`Self::poll`] sends them.
+    /// The buffer for frames to send; [`Self::poll`] sends them.
     pub(super) fn out(&mut self) -> &mut BytesMut {
         &mut self.out
     }
@@ -143,7 +146,7 @@ impl Channel {
         self.out.extend_from_slice(payload);
     }
 
-    /// Tells the shim that `bytes` more of a call's answer have been taken.
+    /// Records that `bytes` more of a call's answer have been consumed.
     pub(super) fn acknowledge(&mut self, call: u32, bytes: usize) {
         match self.taken.iter_mut().find(|(other, _)| *other == call) {
             Some((_, sum)) => *sum = sum.saturating_add(bytes),
@@ -151,7 +154,7 @@ impl Channel {
         }
     }
 
-    /// Puts acknowledgements where they are sent; whether there were any.
+    /// Queues the acknowledgements; returns whether there were any.
     fn put_acknowledgements(&mut self) -> bool {
         let mut any = false;
         while let Some((call, bytes)) = self.taken.pop() {
@@ -162,12 +165,12 @@ impl Channel {
         any
     }
 
-    /// What was written since the last call belongs to none.
+    /// Discards output written since the last call.
     pub(super) fn forget_idle_output(&mut self, cx: &mut Context<'_>) {
         self.output.poll(cx, &mut Logs::new(flint_model::ByteSize::bytes(0)));
     }
 
-    /// Sends what is to be sent (also of the request's body), collects logs, and gives the next thing that happens.
+    /// Sends what is queued and the request's body, collects logs, and returns the next event.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, logs: &mut Logs, upload: &mut Upload) -> Poll<Event> {
         if self.timer.poll(cx).is_ready() {
             return Poll::Ready(Event::Deadline);
@@ -183,7 +186,7 @@ impl Channel {
         event
     }
 
-    /// Sends what the link takes at once, for a last word to an instance that is not waited for.
+    /// Sends as much as the link takes at once, to an instance that nobody waits for.
     pub(super) async fn send_now(&mut self) {
         std::future::poll_fn(|cx| {
             self.poll_send(cx, &mut Upload::none());
@@ -197,7 +200,7 @@ impl Channel {
             while !self.out.is_empty() && !self.deaf {
                 match Pin::new(&mut self.link).poll_write(cx, &self.out) {
                     Poll::Ready(Ok(written)) => self.out.advance(written),
-                    // Reading will say how it ended.
+                    // Reading will report how the peer ended.
                     Poll::Ready(Err(_)) => self.deaf = true,
                     Poll::Pending => return,
                 }
@@ -225,7 +228,7 @@ impl Channel {
             if buffer.capacity() - buffer.len() < READ_AT_LEAST {
                 buffer.reserve(READ_ROOM);
             }
-            // Holds nothing while it is pending, so it may be made anew for each poll.
+            // The read future has no state while it is pending, so it can be recreated for each poll.
             match pin!(self.link.read_buf(buffer)).poll(cx) {
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Event::Closed),
                 Poll::Ready(Ok(_)) => {}

@@ -1,4 +1,4 @@
-//! A snapshot: a runtime that waits, frozen, and forks a clone when it is told to.
+//! A snapshot: a frozen runtime that forks a clone on request.
 
 use std::{
     collections::HashMap,
@@ -23,24 +23,24 @@ use tokio::{io::Interest, net::UnixStream, sync::oneshot, task::JoinHandle};
 use super::{Cell, channel::Channel};
 use crate::process::{logs::Logs, output::Output};
 
-/// The clone runs the shim's own path once on a dummy call, before it is given a real one.
+/// Tells the clone to run the shim's code path once with a dummy call before the first real call.
 const PRIME: u8 = 1;
-/// So often a snapshot may say that a fork failed for which nobody waits any more.
+/// How often a snapshot may report a failed fork that nobody waits for any more.
 const UNASKED_MAX: u32 = 100;
 
 /// Why there is no clone.
 #[derive(Debug, thiserror::Error)]
 pub enum NotForked {
-    /// The snapshot has ended, or does not answer.
+    /// The snapshot has ended or does not answer.
     #[error("the snapshot has ended")]
     Ended,
-    /// It could not fork: the host or the sandbox is short of something.
+    /// The fork failed because the host or the sandbox lacks a resource.
     #[error("the snapshot could not be forked: {0}")]
     Refused(String),
-    /// What was forked, or the snapshot itself, is not what it should be: it must not serve further calls.
+    /// The clone or the snapshot failed the inspection; it must not serve further calls.
     #[error("the snapshot has been tampered with: {0}")]
     Tampered(String),
-    /// Not in time.
+    /// The deadline passed.
     #[error("the snapshot was not forked in time")]
     Deadline,
     /// Flint, or the host, failed.
@@ -48,7 +48,7 @@ pub enum NotForked {
     Platform(String),
 }
 
-/// A snapshot. Dropping it ends it, and with it every clone.
+/// A snapshot. Dropping it ends it and all its clones.
 #[derive(Debug)]
 pub struct Frozen {
     sandbox: Arc<Sandbox>,
@@ -56,14 +56,14 @@ pub struct Frozen {
     link: Arc<UnixStream>,
     waiting: Arc<Waiting>,
     last: AtomicU32,
-    /// Frames are written whole.
+    /// Held while a frame is written, so that frames do not interleave.
     writing: tokio::sync::Mutex<()>,
     listener: JoinHandle<()>,
-    /// Kept for other snapshots of the same runtime.
+    /// Held so that other snapshots of the same runtime can share it.
     _image: Option<Arc<CodeImage>>,
 }
 
-/// Who waits for which clone; told when the fork failed.
+/// The callers that wait for a clone, by its number; each is told if the fork fails.
 #[derive(Debug, Default)]
 struct Waiting(Mutex<HashMap<u32, oneshot::Sender<String>>>);
 
@@ -101,10 +101,11 @@ impl Frozen {
         &self.sandbox
     }
 
-    /// A clone that lives in `place`. It has said hello and was found to be what an honest fork is; it has not been made unique.
+    /// Forks a clone into the cell `place`. It has sent its HELLO and passed the inspection, but has not been
+    /// made unique yet.
     ///
     /// # Errors
-    /// Why there is none; nothing of it is left then.
+    /// Why there is no clone; nothing is left of it then.
     pub async fn fork(
         &self,
         place: flint_sandbox::Cell,
@@ -160,7 +161,7 @@ impl Frozen {
                 let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
                 let mut control = SendAncillaryBuffer::new(&mut space);
                 control.push(SendAncillaryMessage::ScmRights(fds));
-                // So short a message is taken whole or not at all.
+                // The kernel takes so short a message whole or not at all.
                 sendmsg(&*self.link, &[IoSlice::new(&frame)], &mut control, SendFlags::NOSIGNAL)?;
                 Ok(())
             })
@@ -175,7 +176,7 @@ impl Drop for Frozen {
     }
 }
 
-/// A clone's number, and how it is heard that there will be none.
+/// A clone's number, and the receiver for the report that its fork failed.
 struct Ticket<'a> {
     number: u32,
     failed: oneshot::Receiver<String>,
@@ -184,7 +185,7 @@ struct Ticket<'a> {
 
 impl<'a> Ticket<'a> {
     fn draw(frozen: &'a Frozen) -> Self {
-        // 0 is the snapshot itself; after four thousand million clones numbers come again.
+        // 0 is the snapshot itself; the numbers wrap around after 2^32 clones.
         let number = frozen.last.fetch_add(1, Ordering::Relaxed).checked_add(1).unwrap_or(1);
         let (told, failed) = oneshot::channel();
         frozen.waiting.lock().insert(number, told);
@@ -198,7 +199,8 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// Reads what the snapshot says; one that says what it has no cause to say is ended. What it writes to its output belongs to no call.
+/// Reads the snapshot's frames and kills a snapshot that sends anything unexpected. Discards its output,
+/// which belongs to no call.
 async fn listen(link: Arc<UnixStream>, mut output: Output, waiting: Arc<Waiting>, sandbox: Arc<Sandbox>) {
     let talk = async {
         if hear(&link, &waiting).await == Said::Nonsense {
@@ -209,20 +211,21 @@ async fn listen(link: Arc<UnixStream>, mut output: Output, waiting: Arc<Waiting>
     tokio::join!(talk, output.read_to_end(&mut nothing));
 }
 
-/// What a snapshot has said until it said nothing more.
+/// The kind of frames that a snapshot sent before it closed the link.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
-    /// Nothing, or of some forks that they failed.
+    /// None, or reports of failed forks.
     Sense,
     Nonsense,
 }
 
-/// Tells those who wait for a clone when its fork failed.
+/// Passes reports of failed forks on to the callers that wait.
 async fn hear(link: &UnixStream, waiting: &Waiting) -> Said {
     let mut decoder = Decoder::default();
     let mut unasked = 0;
     loop {
-        // A snapshot is hostile: one that never stops talking must not keep a thread of the server for itself.
+        // A snapshot is hostile, and may send without end: yield regularly so that it does not occupy a
+        // worker thread.
         tokio::task::consume_budget().await;
         match decoder.next_frame() {
             Ok(Some(frame)) if frame.kind == FrameKind::Error => {
@@ -260,7 +263,7 @@ mod tests {
 
     use super::*;
 
-    /// Our end of a link, and the snapshot's.
+    /// Flint's end of a link and the snapshot's.
     fn link() -> (UnixStream, StdUnixStream) {
         let (ours, theirs) = StdUnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
@@ -280,7 +283,7 @@ mod tests {
         let (told, why) = oneshot::channel();
         waiting.lock().insert(7, told);
         theirs.write_all(&failed(7)).unwrap();
-        // One for whom it comes too late.
+        // A report that nobody waits for any more.
         theirs.write_all(&failed(6)).unwrap();
         drop(theirs);
         assert_eq!(hear(&ours, &waiting).await, Said::Sense);

@@ -1,4 +1,4 @@
-//! Where the calls of one instance meet its link: frames go out together, and come back to whom they concern.
+//! Multiplexes concurrent calls over the link of one instance.
 
 use std::{
     collections::BTreeMap,
@@ -24,26 +24,27 @@ use super::{
 };
 use crate::process::{ending, logs::Logs};
 
-/// Calls have deadlines, an idle link has none.
+/// The timer of an idle link; only calls have deadlines.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What waits to be sent, with a piece more: a shim may say that it has taken what it has not read.
+/// Bound on the bytes waiting to be sent. Windows alone do not bound them: a shim may acknowledge bytes that
+/// it has not read.
 const UNSENT_MAX: usize = WINDOW;
 
-/// The calls of one instance.
+/// The concurrent calls of one instance.
 pub(super) struct Hub(Mutex<State>);
 
 struct State {
     calls: BTreeMap<u32, Slot>,
     out: BytesMut,
-    /// What was taken of answers since the link was driven last, by call.
+    /// Bytes consumed of answers since the link was last driven, by call.
     taken: Vec<(u32, usize)>,
     last_call: u32,
-    /// The instance serves no call any more.
+    /// Set once the instance serves no more calls.
     ended: Option<Fault>,
-    /// Output while no call runs.
+    /// Output while no call runs, which is discarded.
     nobody: Logs,
-    /// Whoever drives the link.
+    /// The task that drives the link.
     driver: Option<Waker>,
 }
 
@@ -56,13 +57,13 @@ struct Slot {
     waker: Option<Waker>,
 }
 
-/// What happens to a call.
+/// An event of a call.
 #[derive(Debug)]
 pub(super) enum Step {
     Frame(Frame),
-    /// The instance has ended, or does not speak the protocol.
+    /// The instance has ended or violated the protocol.
     Ended(Fault),
-    /// The request's body ended before its end.
+    /// The request's body broke off.
     Abandoned(BodyError),
 }
 
@@ -91,7 +92,7 @@ impl Hub {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a call; its number.
+    /// Queues a call.
     pub(super) fn begin(self: &Arc<Self>, call: Call) -> Result<Seat, LinkError> {
         let mut state = self.state();
         state.last_call = state.last_call.checked_add(1).unwrap_or(1);
@@ -103,7 +104,7 @@ impl Hub {
         Ok(Seat { hub: Arc::clone(self), id })
     }
 
-    /// Moves bytes; something that came.
+    /// Drives the link; returns the next event.
     fn poll(&self, cx: &mut Context<'_>, channel: &mut Channel) -> Poll<Event> {
         let mut state = self.state();
         if state.driver.as_ref().is_none_or(|driver| !driver.will_wake(cx.waker())) {
@@ -122,17 +123,18 @@ impl Hub {
                 slot.wake();
             }
         }
-        // What the shim cannot tell apart, of a child process for example, is the oldest call's.
+        // Output that the shim cannot attribute, of a child process for example, goes to the oldest call.
         let logs = calls.first_entry().map_or(nobody, |oldest| &mut oldest.into_mut().logs);
         let event = channel.poll(cx, logs, &mut Upload::none());
         if held_back && channel.out().is_empty() {
-            // Nobody else wakes whoever was held back: the link itself does so only while it takes nothing.
+            // Uploads that were held back must be polled again, and nothing else would wake this task: the
+            // link does so only after a partial write.
             cx.waker().wake_by_ref();
         }
         event
     }
 
-    /// Gives a frame to its call; a fault when it ends the instance.
+    /// Passes a frame to its call; the error is a fault that ends the instance.
     fn deliver(&self, frame: Frame, channel: &mut Channel) -> Result<(), Fault> {
         let mut state = self.state();
         let State { calls, nobody, .. } = &mut *state;
@@ -146,7 +148,7 @@ impl Hub {
                 kind => Phase::Loaded.breach(format!("{} came", kind.as_str())),
             });
         }
-        // What comes for an ended call crossed with its end.
+        // A late frame of a call that has ended.
         let Some(slot) = calls.get_mut(&frame.call) else { return Ok(()) };
         match (frame.kind, &frame.payload[..]) {
             (FrameKind::Ack, [a, b, c, d]) => {
@@ -166,7 +168,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Moves bytes until the instance ends.
+    /// Drives the link until the instance ends.
     pub(super) async fn drive(self: Arc<Self>, sandbox: Arc<Sandbox>, mut channel: Channel) {
         channel.timer.set(Instant::now() + NEVER);
         let fault = loop {
@@ -202,7 +204,7 @@ impl State {
         }
     }
 
-    /// What the process wrote when it ended: everybody whose call it has taken along may want to know.
+    /// Adds the output written at the end to every running call, since each may need it to find the cause.
     fn last_words(&mut self, logs: Logs) {
         let (lines, _) = logs.finish();
         for slot in self.calls.values_mut() {
@@ -213,14 +215,14 @@ impl State {
     }
 }
 
-/// One call's place. Dropping it forgets the call.
+/// A call's registration. Dropping it unregisters the call.
 pub(super) struct Seat {
     hub: Arc<Hub>,
     id: u32,
 }
 
 impl Seat {
-    /// The next thing that happens to the call.
+    /// The next event of the call.
     pub(super) async fn next(&self) -> Step {
         std::future::poll_fn(|cx| {
             let mut state = self.hub.state();
@@ -243,7 +245,7 @@ impl Seat {
         .await
     }
 
-    /// Sends a frame of the call's.
+    /// Queues a frame of the call.
     fn send(&self, kind: FrameKind, payload: &[u8]) {
         let mut state = self.hub.state();
         Frame::put_header(&mut state.out, kind, false, self.id, payload.len());
@@ -257,12 +259,12 @@ impl Seat {
         self.send(FrameKind::Error, &serde_json::to_vec(&error).unwrap_or_default());
     }
 
-    /// Whether the request is not complete, and the next piece of it is the caller's to give.
+    /// Whether the request is incomplete and the caller has to supply the next piece.
     pub(super) fn waits_for_caller(&self) -> bool {
         self.hub.state().calls.get(&self.id).is_some_and(|slot| slot.upload.waits_for_caller())
     }
 
-    /// Tells the shim that `bytes` of the answer have been taken.
+    /// Tells the shim that `bytes` of the answer have been consumed.
     pub(super) fn acknowledge(&self, bytes: usize) {
         if bytes > 0 {
             let mut state = self.hub.state();
@@ -271,7 +273,7 @@ impl Seat {
         }
     }
 
-    /// What the call has logged; it is over.
+    /// Ends the call and returns its logs.
     pub(super) fn leave(self) -> Logs {
         let slot = self.hub.state().calls.remove(&self.id);
         slot.map_or_else(|| Logs::new(ByteSize::bytes(0)), |slot| slot.logs)

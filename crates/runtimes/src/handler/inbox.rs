@@ -1,20 +1,20 @@
-//! What has come for a call that nobody has taken yet.
+//! Frames of a call that have arrived and are not consumed yet.
 
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use flint_executor::link::{Frame, FrameKind, MAX_HEAD, WINDOW};
 
-/// Pieces of a body below this length are put together while they wait: each by itself costs more than it carries.
+/// Pieces of a body below this length are merged while they wait, because each frame has a fixed cost.
 const SMALL: usize = 4 << 10;
-/// To no more than this.
+/// Largest merged piece.
 const TOGETHER: usize = 64 << 10;
-/// A window of the answer's body, and the head in the frame before it.
+/// A window of the answer's body, plus the head in the first frame.
 const BYTES_MAX: usize = WINDOW + MAX_HEAD + 4;
-/// An answer has one frame that begins it, and one that ends it.
+/// An answer has one frame that begins it and one that ends it.
 const MARKS_MAX: usize = 2;
 
-/// The frames of one call, in order. What they hold is bounded, however small they are.
+/// The frames of one call in order. Their total memory is bounded, however small they are.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     items: VecDeque<Item>,
@@ -25,14 +25,14 @@ pub(super) struct Inbox {
 #[derive(Debug)]
 enum Item {
     Frame(Frame),
-    /// Small pieces of a body, put together.
+    /// Merged small pieces of a body.
     Pieces {
         call: u32,
         bytes: BytesMut,
     },
 }
 
-/// More came than a call may have.
+/// More arrived than a call may have.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooMuch;
 
@@ -76,7 +76,7 @@ impl Inbox {
     }
 }
 
-/// Whether it is more than a piece of a body.
+/// Whether a frame is more than a piece of a body.
 fn is_mark(frame: &Frame) -> bool {
     frame.kind != FrameKind::Body || frame.fin
 }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     proptest! {
-        /// However pieces come and are taken, the body is the same.
+        /// However pieces arrive and are consumed, the body is the same.
         #[test]
         fn nothing_is_lost_or_moved(
             pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..9000), any::<bool>()), 0..60),

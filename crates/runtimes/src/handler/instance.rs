@@ -1,4 +1,4 @@
-//! An instance that is reached over the link.
+//! An instance that serves one call at a time over the link.
 
 use std::sync::Arc;
 
@@ -22,27 +22,28 @@ use crate::{
     process::{ending, meter, relay::RelayTask},
 };
 
-/// A shim with a function loaded.
+/// A shim with a loaded function.
 pub struct HandlerInstance {
     id: InstanceId,
     sandbox: Arc<Sandbox>,
     channel: Arc<Mutex<Channel>>,
-    /// The task that sends a streamed answer's rest.
+    /// The task that streams the rest of an answer.
     relay: RelayTask,
-    /// What the sandbox sees of the disk stays there as long as the sandbox.
+    /// Keeps the code on disk for as long as the sandbox sees it.
     _artefact: SharedArtefact,
 }
 
 impl HandlerInstance {
-    /// From now on its calls are counted.
+    /// Measures calls from now on.
     pub async fn new(id: InstanceId, mut cell: Cell, artefact: SharedArtefact) -> Self {
-        // Loading the code is not the first call's.
+        // The CPU time of loading the code is not the first call's.
         cell.channel.meter.reset(&cell.sandbox).await;
         let channel = Arc::new(Mutex::new(cell.channel));
         Self { id, sandbox: cell.sandbox, channel, relay: RelayTask::default(), _artefact: artefact }
     }
 
-    /// A clone that was just forked. What makes it unlike its siblings goes out with its first call and is heeded before that.
+    /// A clone that was just forked. RESTORE, which makes it unique, is sent ahead of its first call and
+    /// handled before it.
     pub fn restored(
         id: InstanceId,
         mut cell: Cell,

@@ -1,4 +1,4 @@
-//! Bringing up a shim, and having it load a function.
+//! Starts a shim and has it load a function.
 
 use std::{future::poll_fn, sync::Arc, time::Instant};
 
@@ -17,7 +17,7 @@ use crate::process::{ending, logs::Logs, starter::Starter};
 
 const PROTOCOL: u32 = 1;
 
-/// A sandbox with a shim that has said hello and waits for a function.
+/// A sandbox with a shim that has sent its HELLO and waits for a function.
 #[derive(Debug)]
 pub struct Cell {
     /// The sandbox.
@@ -25,20 +25,20 @@ pub struct Cell {
     /// Its gate to the API, if its function has one.
     pub gate: Option<Gate>,
     pub(super) channel: Channel,
-    /// What the shim said first.
+    /// The shim's first message.
     pub(super) hello: Hello,
-    /// The runtime's code, where it is shared.
+    /// The shared image of the runtime's code, if it uses one.
     pub(super) image: Option<Arc<CodeImage>>,
 }
 
-/// A HELLO of this protocol.
+/// The content of a valid HELLO frame.
 pub(super) fn hello_of(frame: &Frame) -> Option<Hello> {
     let hello: Hello =
         (frame.kind == FrameKind::Hello).then(|| serde_json::from_slice(&frame.payload))?.ok()?;
     (hello.protocol == PROTOCOL).then_some(hello)
 }
 
-/// A fault after which nothing of the sandbox is left.
+/// Ends a sandbox whose start failed; returns the fault.
 async fn end(
     sandbox: Arc<Sandbox>,
     mut channel: Channel,
@@ -66,20 +66,20 @@ pub(super) fn platform(cause: String) -> Fault {
     Fault::Platform { cause }
 }
 
-/// What the JVM throws, and the shim passes on, when its heap is full.
+/// The JVM's error for a full heap, which the shim passes on.
 const HEAP_IS_FULL: &str = "java.lang.OutOfMemoryError";
 
-/// Whose doing a breach of the protocol is.
+/// Who is responsible for a violation of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Before INIT: only Flint's shim has run.
+    /// Before INIT only Flint's shim has run.
     Starting,
-    /// After INIT: the link is as much the function's as the shim's.
+    /// After INIT the function can use the link as well as the shim.
     Loaded,
 }
 
 impl Phase {
-    /// The fault of an instance whose link does not say what it should.
+    /// The fault of an instance that violated the protocol.
     pub(super) fn breach(self, cause: String) -> Fault {
         match self {
             Self::Starting => platform(format!("the runtime does not speak the link protocol: {cause}")),
@@ -91,7 +91,7 @@ impl Phase {
     }
 }
 
-/// The fault that an ERROR frame stands for.
+/// The fault that an ERROR frame reports.
 pub(super) fn fault_of_error(frame: &Frame, phase: Phase) -> Fault {
     match serde_json::from_slice::<LinkFailure>(&frame.payload) {
         Ok(failure) if failure.kind != ErrorKind::Developer => {
@@ -103,7 +103,8 @@ pub(super) fn fault_of_error(frame: &Frame, phase: Phase) -> Fault {
     }
 }
 
-/// Starts a sandbox and waits for the shim's HELLO. Where it is given an image of its code, that is its standard input at first.
+/// Starts a sandbox and waits for the shim's HELLO. If the runtime shares a code image, it gets that as its
+/// stdin at first.
 pub(crate) async fn launch(
     starter: &Starter,
     spec: &SandboxSpec,
@@ -189,7 +190,7 @@ mod tests {
         }
         let said = fault_of_error(&error(br#"{"kind":"developer","message":"no"}"#), Phase::Loaded);
         assert_eq!(said, Fault::Developer { message: "no".into() });
-        // What a function says of itself is not lost for half a character in it.
+        // A lone surrogate, which is not valid Unicode, does not lose the rest of the message.
         let said = fault_of_error(&error(br#"{"kind":"developer","message":"no \ud83d"}"#), Phase::Loaded);
         assert_eq!(said, Fault::Developer { message: "no \u{fffd}".into() });
     }

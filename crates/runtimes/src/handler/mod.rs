@@ -1,4 +1,4 @@
-//! Contract `handler`: one of Flint's shims calls the user's function; the link carries the calls.
+//! Contract `handler`: one of Flint's shims runs the user's function, and calls go over its link.
 
 mod bring_up;
 mod call;

@@ -1,7 +1,7 @@
-//! An instance that serves several calls at once.
+//! An instance that serves several calls concurrently.
 //!
-//! They share a process: a call whose function does not end by its deadline, or ends the process, takes the others along. One that is held up
-//! by its caller does not.
+//! The calls share a process: one whose function does not end by its deadline, or which ends the process,
+//! ends the others too. A call that is held up by its caller does not.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -33,20 +33,20 @@ use crate::{
     process::{ending, meter},
 };
 
-/// A shim with a function loaded, that runs calls side by side.
+/// A shim with a loaded function that runs calls concurrently.
 pub struct SharedInstance {
     id: InstanceId,
     sandbox: Arc<Sandbox>,
     hub: Arc<Hub>,
     driver: JoinHandle<()>,
-    /// Tasks that send the rest of streamed answers.
+    /// The tasks that stream the rest of answers.
     relays: Mutex<JoinSet<()>>,
-    /// What the sandbox sees of the disk stays there as long as the sandbox.
+    /// Keeps the code on disk for as long as the sandbox sees it.
     _artefact: SharedArtefact,
 }
 
 impl SharedInstance {
-    /// From a shim that was told of the concurrency when it loaded the function.
+    /// The shim must have been told of the concurrency when it loaded the function.
     pub fn new(id: InstanceId, cell: Cell, artefact: SharedArtefact) -> Self {
         let hub = Hub::new();
         let driver = tokio::spawn(Arc::clone(&hub).drive(Arc::clone(&cell.sandbox), cell.channel));
@@ -59,26 +59,27 @@ impl SharedInstance {
     }
 }
 
-/// How long the shim has, after the deadline, to end a call whose answer has begun: what sends it may only be waiting for its reader.
+/// How long after the deadline the shim may take to end a call whose answer has begun, since it may only be
+/// waiting for the answer to be read.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// A call under way.
+/// A call in progress.
 struct Running {
     seat: Seat,
     sandbox: Arc<Sandbox>,
     deadline: Instant,
-    /// The shim has been told to forget the call, so that the instance is whole without it.
+    /// Whether the shim has been told to drop the call, so that the instance can serve on without it.
     taken_back: bool,
 }
 
 impl Running {
-    /// The next frame; by the deadline, or the instance ends.
+    /// The next frame. After the deadline the instance is killed.
     async fn next(&mut self) -> Result<Frame, Fault> {
         if let Some(next) = self.next_until(self.deadline).await {
             return next;
         }
         if self.seat.waits_for_caller() {
-            // The function knows nothing of a request that is not complete.
+            // The shim has not called the function before the request is complete.
             self.take_back("the request was not complete in time");
             return Err(Fault::Request(BodyError::Late));
         }
@@ -102,7 +103,7 @@ impl Running {
         self.taken_back = true;
     }
 
-    /// After the deadline of a call whose answer has begun: has the shim end the call, or ends the instance.
+    /// After the deadline of a call whose answer has begun: has the shim end the call, or kills the instance.
     async fn let_go(&mut self) {
         self.seat.cancel("the call's time is over");
         let until = Instant::now() + GRACE;
@@ -124,14 +125,14 @@ impl Running {
         Invoked::Done { result, end: CallEnd { fault: None, ..end } }
     }
 
-    /// What calls that run side by side use cannot be told apart.
+    /// Usage is not reported, since that of concurrent calls cannot be told apart.
     fn end(self, fault: Option<&Fault>) -> CallEnd {
         let reusable = self.taken_back || fault.is_none_or(leaves_it_whole);
         outcome::end(self.seat.leave(), Usage::default(), reusable, fault.cloned())
     }
 }
 
-/// A function that throws has thrown for its own call only; any other fault is the instance's.
+/// An exception ends its own call only; any other fault is the instance's.
 fn leaves_it_whole(fault: &Fault) -> bool {
     matches!(fault, Fault::Developer { .. } | Fault::InvalidAnswer { .. } | Fault::ResultTooLarge { .. })
 }
@@ -205,7 +206,7 @@ impl Drop for SharedInstance {
     }
 }
 
-/// RESULT: its head, the first part of its body, and whether that is all.
+/// A RESULT: its head, the first part of its body, and whether that is complete.
 async fn answer(running: &mut Running) -> Result<(ReplyHead, Bytes, bool), Fault> {
     let frame = running.next().await?;
     let fin = frame.fin;
@@ -213,7 +214,7 @@ async fn answer(running: &mut Running) -> Result<(ReplyHead, Bytes, bool), Fault
         FrameKind::Result => {
             let begun = answer_head(frame);
             if begun.is_err() && !fin {
-                // The shim would wait for ever for somebody to take the rest.
+                // The shim would wait for ever for the rest to be consumed.
                 running.take_back("the answer cannot be passed on");
             }
             begun.map(|(head, body)| (head, body, fin))
@@ -223,7 +224,7 @@ async fn answer(running: &mut Running) -> Result<(ReplyHead, Bytes, bool), Fault
     }
 }
 
-/// The piece of an answer's body that a frame brings, and whether it is the last; `None` for the end without one.
+/// The piece of an answer's body in a frame, and whether it is the last; `None` for an END frame.
 fn piece(frame: Frame) -> Result<Option<(Bytes, bool)>, Fault> {
     match frame.kind {
         FrameKind::Body => Ok(Some((frame.payload, frame.fin))),
@@ -233,7 +234,7 @@ fn piece(frame: Frame) -> Result<Option<(Bytes, bool)>, Fault> {
     }
 }
 
-/// A JSON answer of several frames, of which no more is kept than is allowed.
+/// Collects a JSON answer of several frames; keeps no more of it than is allowed.
 async fn gather(running: &mut Running, first: &[u8], allowed: u64) -> Result<Reply, Fault> {
     let most = usize::try_from(allowed).unwrap_or(usize::MAX);
     let mut body = BytesMut::from(&first[..first.len().min(most)]);
@@ -251,7 +252,7 @@ async fn gather(running: &mut Running, first: &[u8], allowed: u64) -> Result<Rep
     outcome::json(body.freeze(), allowed)
 }
 
-/// Sends the rest of a streamed answer, to the call's end, also when the caller has gone away.
+/// Streams the rest of an answer until the end of the call, even if the caller has gone.
 async fn relay(mut running: Running, first: Bytes, caller: BodySender, ended: oneshot::Sender<CallEnd>) {
     let last_word = LastWord::of(&caller);
     let fault = hand_on(&mut running, first, caller).await.err();
@@ -269,7 +270,7 @@ async fn hand_on(running: &mut Running, first: Bytes, caller: BodySender) -> Res
     let (mut caller, mut next) = (Some(caller), Some((first, false)));
     while let Some((part, last)) = next {
         let length = part.len();
-        // The first part may be empty.
+        // RESULT may carry no part of the body.
         if length > 0
             && let Some(sender) = caller.take()
         {

@@ -1,4 +1,5 @@
-//! The rest of a streamed answer: from the link to the caller, while logs are collected and the time limit holds.
+//! Streams the rest of an answer from the link to the caller, while collecting logs and enforcing the time
+//! limit.
 
 use std::{future::poll_fn, task::Poll};
 
@@ -17,7 +18,7 @@ use crate::outcome;
 pub(super) struct Relay {
     running: Running,
     first: Bytes,
-    /// Gone when the caller is.
+    /// `None` once the caller has gone.
     caller: Option<BodySender>,
     last_word: LastWord,
     ended: oneshot::Sender<CallEnd>,
@@ -34,7 +35,7 @@ impl Relay {
         Self { running, first, caller: Some(caller), last_word, ended }
     }
 
-    /// Goes on to the call's end, also when the caller has gone away.
+    /// Streams until the end of the call, even if the caller has gone.
     pub(super) async fn run(mut self) {
         let first = std::mem::take(&mut self.first);
         let fault = match self.hand_on(first).await {
@@ -50,7 +51,7 @@ impl Relay {
         channel.output.drain(&mut logs);
         let usage = channel.meter.after_call(&sandbox, began).await;
         let reusable = fault.is_none();
-        // The channel is free before the end is told: the next call may follow at once.
+        // Released before the end is reported, since the next call may follow at once.
         drop(channel);
         let _ = self.ended.send(outcome::end(logs, usage, reusable, fault));
     }
@@ -81,7 +82,7 @@ impl Relay {
         }
     }
 
-    /// Gives a piece to the caller, however long that takes within the time limit, and lets the shim send as much more.
+    /// Passes a piece to the caller, waiting within the time limit, and acknowledges it to the shim.
     async fn hand_on(&mut self, piece: Bytes) -> Result<(), Fault> {
         let length = piece.len();
         if length == 0 {
@@ -107,7 +108,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Until the caller takes a piece; false when it has gone. Output is read meanwhile.
+    /// Waits until the caller can take a piece; false if it has gone. Collects output meanwhile.
     async fn wait_for(&mut self, caller: &BodySender) -> Result<bool, Fault> {
         let room = caller.reserve();
         tokio::pin!(room);

@@ -1,4 +1,4 @@
-//! A request's body on its way to the shim, within the link's window.
+//! Sends a request's body to the shim, within the link's window.
 
 use std::task::{Context, Poll};
 
@@ -8,10 +8,10 @@ use flint_executor::{
     link::{Frame, FrameKind, WINDOW},
 };
 
-/// The most of a body in one frame: small enough that logs and acknowledgements are looked at in between.
+/// Longest part of a body in one frame: short enough that logs and acknowledgements are handled in between.
 const PIECE: usize = 128 << 10;
 
-/// What is still to be sent of a body.
+/// The unsent part of a body.
 #[derive(Debug)]
 pub(super) struct Upload {
     call: u32,
@@ -24,14 +24,14 @@ pub(super) struct Upload {
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Sending,
-    /// END was sent, or nothing was to be.
+    /// END was sent, or there is no body.
     Done,
-    /// The caller's side broke.
+    /// The caller broke off.
     Broken(BodyError),
 }
 
 impl Upload {
-    /// Nothing to send.
+    /// No body to send.
     pub(super) fn none() -> Self {
         Self { call: 0, rest: Bytes::new(), more: None, unacknowledged: 0, state: State::Done }
     }
@@ -45,17 +45,17 @@ impl Upload {
         Self { call, rest, more, unacknowledged: 0, state: State::Sending }
     }
 
-    /// The shim has taken `bytes`.
+    /// Records that the shim has consumed `bytes`.
     pub(super) fn acknowledged(&mut self, bytes: usize) {
         self.unacknowledged = self.unacknowledged.saturating_sub(bytes);
     }
 
-    /// Whether everything that the caller has given is sent, and it has not given all.
+    /// Whether everything received from the caller is sent and more is to come.
     pub(super) fn waits_for_caller(&self) -> bool {
         self.state == State::Sending && self.rest.is_empty() && self.more.is_some()
     }
 
-    /// Why the body ended early, once.
+    /// Takes the error with which the body broke off, once.
     pub(super) fn take_error(&mut self) -> Option<BodyError> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Broken(error) => Some(error),
@@ -66,7 +66,7 @@ impl Upload {
         }
     }
 
-    /// Appends the next frame, if there is one to be sent now.
+    /// Appends the next frame, if one can be sent now.
     pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> bool {
         if self.state != State::Sending {
             return false;
@@ -91,7 +91,7 @@ impl Upload {
         }
         let length = self.rest.len().min(PIECE).min(WINDOW - self.unacknowledged.min(WINDOW));
         if length == 0 {
-            // An acknowledgement wakes this task.
+            // The acknowledgement will wake this task.
             return false;
         }
         self.unacknowledged += length;

@@ -1,4 +1,4 @@
-//! Archives of loaded classes, written by a training run in a sandbox.
+//! Class archives, written by a training run in a sandbox.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     shims::create_readable_dir,
 };
 
-/// Largest archive of the shim's own classes.
+/// Largest archive of the shim's classes.
 const SHIM_ARCHIVE_MAX: ByteSize = ByteSize::mib(256);
 /// Where the JVM writes the archive.
 const WRITTEN: &str = "/tmp/archive";
@@ -32,7 +32,7 @@ fn output_flag(runtime: &Runtime) -> String {
     format!("{flag}={WRITTEN}")
 }
 
-/// The archive of the shim's own classes, in the shim's folder; its file name.
+/// Writes the archive of the shim's classes in the shim's directory; returns its file name.
 pub(super) async fn for_shim(
     runtime: &Runtime,
     launcher: &Launcher,
@@ -51,8 +51,9 @@ pub(super) async fn for_shim(
     train(launcher, spec, &folder.join(&name), bounds).await.map(|()| name)
 }
 
-/// An archive with a function's classes as well, of a run with the function's own memory; its path inside sandboxes. Calls the function some times with its default arguments, in a
-/// sandbox without network.
+/// Writes an archive that includes a function's classes; returns its path inside sandboxes. The training run
+/// has the function's memory limit and no network, and calls the function some times with its default
+/// arguments.
 pub(crate) async fn build(
     runtime: &Runtime,
     launcher: &Launcher,
@@ -78,7 +79,7 @@ pub(crate) async fn build(
     Ok(format!("{ARCHIVE}/{name}"))
 }
 
-/// Has a training run write an archive, which is there whole or not at all.
+/// Runs the training and renames the archive into place, so that it is there whole or not at all.
 async fn train(launcher: &Launcher, spec: SandboxSpec, archive: &Path, bounds: Bounds) -> Result<(), String> {
     let half = archive.with_extension("half");
     let _ = fs::remove_file(&half);
@@ -92,7 +93,8 @@ async fn train(launcher: &Launcher, spec: SandboxSpec, archive: &Path, bounds: B
     taken
 }
 
-/// The class path of a function that has its own archive: it must be the same when it is written and when it is used.
+/// The class path of a function with its own archive: the JVM accepts the archive only if it is the same as
+/// in the training run.
 pub(crate) fn class_path() -> String {
     with_gson(format!("{SHIM_JAR}:{CODE}/{FUNCTION_JAR}"))
 }

@@ -1,4 +1,4 @@
-//! Compiling a Java source at deploy, in a sandbox, without annotation processors.
+//! Compiles a Java source at deploy, in a sandbox, without annotation processors.
 
 use std::{fs, path::Path};
 
@@ -16,7 +16,8 @@ use crate::{
 
 const SOURCE: &str = "/source";
 
-/// Replaces the source `code/Main.java` by `code/function.jar`, which must have the class that was `asked` for; the main class.
+/// Replaces the source `code/Main.java` with `code/function.jar`, which must contain the class `asked`;
+/// returns the main class.
 pub(crate) async fn compile(
     runtime: &Runtime,
     launcher: &Launcher,
@@ -66,7 +67,7 @@ pub(crate) async fn compile(
     Ok(class)
 }
 
-/// The full name of the type that the file is named after: the public one, else the first.
+/// The full name of the type that names the file: the public one, or else the first.
 fn main_type(source: &str) -> Option<String> {
     let text = without_comments_and_strings(source);
     let package = words(&text).position(|word| word == "package").and_then(|at| words(&text).nth(at + 1));

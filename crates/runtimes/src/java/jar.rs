@@ -1,18 +1,19 @@
-//! Reading jars.
+//! Reads jars.
 
 use std::io::{self, Read};
 
 use flint_executor::zip_lists_at_most;
 use zip::ZipArchive;
 
-/// Largest manifest that is looked at.
+/// Largest manifest that is read.
 const MANIFEST_MAX: u64 = 1 << 20;
-/// Entries that a jar may have: twice as many as the largest of those with everything in them.
+/// Most entries of a jar: twice as many as the largest uber-jars have.
 const MOST_ENTRIES: usize = 131_072;
-/// So many classes are named to somebody who asks for another one.
+/// How many classes are listed when the requested one is missing.
 const SHOWN: usize = 5;
 
-/// The `Main-Class` of a jar's manifest; an error when it is no jar, or has no class of the name that was `asked` for, `pkg.Class#method`.
+/// The `Main-Class` of a jar's manifest; an error if it is not a jar, or lacks the class of `asked`
+/// (`pkg.Class#method`).
 pub(crate) fn main_class(code: &[u8], asked: Option<&str>) -> Result<Option<String>, String> {
     if !zip_lists_at_most(code, MOST_ENTRIES) {
         return Err(format!(
@@ -25,7 +26,7 @@ pub(crate) fn main_class(code: &[u8], asked: Option<&str>) -> Result<Option<Stri
     if classes().next().is_none() {
         return Err("the jar contains no class".into());
     }
-    // The shim takes `main` for no class.
+    // For the shim, `main` names no class.
     let asked = asked.and_then(|asked| asked.split('#').next()).filter(|name| !matches!(*name, "" | "main"));
     if let Some(asked) = asked
         && !classes().any(|class| class.replace('/', ".") == asked)
@@ -41,7 +42,7 @@ pub(crate) fn main_class(code: &[u8], asked: Option<&str>) -> Result<Option<Stri
     if manifest.take(MANIFEST_MAX).read_to_string(&mut text).is_err() {
         return Ok(None);
     }
-    // A long line goes on in the next, after a space.
+    // In a manifest, a long line continues on the next after a space.
     let text = text.replace("\r\n", "\n").replace("\n ", "");
     let value = text.lines().find_map(|line| line.strip_prefix("Main-Class:"));
     Ok(value.map(|name| name.trim().to_owned()))

@@ -1,5 +1,5 @@
-//! What only Java needs: the shim is compiled once a JDK, sources are compiled at deploy, and archives of loaded classes (AppCDS; from JDK 25 on an
-//! AOT cache) make starts quick.
+//! Java: the shim is compiled once per JDK, sources are compiled at deploy, and class archives (AppCDS; from
+//! JDK 25 on an AOT cache) make starts fast.
 
 mod archive;
 mod compile;
@@ -18,14 +18,15 @@ use flint_sandbox::{Mount, SandboxSpec};
 
 use crate::{discover::Runtime, process::command::environment};
 
-/// Where sandboxes see the shim.
+/// The shim's path inside sandboxes.
 pub(crate) const SHIM_JAR: &str = "/runtime/java/flint-runtime.jar";
-/// A Java function's code, when it is one jar.
+/// The name of a Java function's code if it is a single jar.
 pub(crate) const FUNCTION_JAR: &str = "function.jar";
-/// The host's Gson, which every sandbox sees: OpenWhisk's runtime brings it, so its functions do not. The shim knows the place as well.
+/// The host's Gson, which every sandbox sees. OpenWhisk's runtime provides it, so functions do not bring it.
+/// The shim knows this path too.
 const GSON: &str = "/usr/share/java/gson.jar";
 
-/// A class path with the host's Gson behind it, where there is one.
+/// Appends the host's Gson to a class path, if there is one.
 fn with_gson(mut class_path: String) -> String {
     if Path::new(GSON).exists() {
         class_path.push(':');
@@ -34,9 +35,9 @@ fn with_gson(mut class_path: String) -> String {
     class_path
 }
 
-/// Flags that fit one core, a small heap and a short life; see runtimes/README.md.
+/// Flags for one core, a small heap and a short life; see runtimes/README.md.
 pub(crate) fn flags(memory: ByteSize) -> Vec<String> {
-    // The rest is for the JVM itself: code, metaspace, stacks, and /tmp.
+    // The rest is for the JVM's own memory (code cache, metaspace, stacks) and /tmp.
     let heap = (memory.as_mib() * 5 / 8).max(32);
     let mut flags: Vec<String> = [
         "-XX:+UseSerialGC",
@@ -51,16 +52,17 @@ pub(crate) fn flags(memory: ByteSize) -> Vec<String> {
     flags
 }
 
-/// What lets the shim take over its socket and set environment variables.
+/// Opens the packages that the shim needs by reflection, to take over its socket and to set environment
+/// variables.
 pub(crate) const OPENS: [&str; 4] =
     ["--add-opens", "java.base/java.io=ALL-UNNAMED", "--add-opens", "java.base/java.util=ALL-UNNAMED"];
 
-/// JEP 483 and 514: from 25 on, an archive is written in one step and holds more.
+/// JEP 483 and 514: from JDK 25 on the archive is an AOT cache, written in one step, with more in it.
 pub(crate) fn has_aot(runtime: &Runtime) -> bool {
     runtime.major() >= 25
 }
 
-/// The flags that make the JVM start from an archive.
+/// The flags that start the JVM from an archive.
 pub(crate) fn archive_flags(runtime: &Runtime, path: &str) -> Vec<String> {
     if has_aot(runtime) {
         vec![format!("-XX:AOTCache={path}")]
@@ -69,17 +71,17 @@ pub(crate) fn archive_flags(runtime: &Runtime, path: &str) -> Vec<String> {
     }
 }
 
-/// What a tool writes before it hands on what it has made, beside its own memory.
+/// Space for what a tool writes to /tmp, beyond its own memory.
 const SCRATCH: ByteSize = ByteSize::mib(256);
 
-/// Where the compiler leaves classes.
+/// Where the compiler writes classes.
 const CLASSES: &str = "/tmp/classes";
 
-/// What `javac` is always told: to start quickly, and to run nothing of what it compiles.
+/// Flags of every `javac`: start fast, and run no code of what is compiled.
 const TOOL_FLAGS: [&str; 6] =
     ["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-encoding", "UTF-8", "-nowarn"];
 
-/// What makes a jar of its classes, for [`tool`].
+/// The shell command that makes a jar of the compiled classes, for [`tool`].
 fn packing(compiler: &Path) -> String {
     let jar = compiler.with_file_name("jar");
     format!(
@@ -88,7 +90,8 @@ fn packing(compiler: &Path) -> String {
     )
 }
 
-/// A sandbox for a Java tool, without network. It runs `argv`, and then `behind` in a shell, which hands on what was made to descriptor 3.
+/// A sandbox for a Java tool, without network. It runs `argv`, then `behind` in a shell, which writes the
+/// product to descriptor 3.
 fn tool(
     id: &str,
     runtime: &Runtime,

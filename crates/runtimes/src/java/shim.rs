@@ -1,4 +1,4 @@
-//! The Java shim: compiled by each JDK once, from the sources that the binary carries, with an archive of its classes.
+//! The Java shim: compiled once per JDK from the sources in the binary, with an archive of its classes.
 
 use std::{
     collections::HashMap,
@@ -26,7 +26,7 @@ use crate::{
 const JAR: &str = "flint-runtime.jar";
 /// Where the compiler sees the shim's sources.
 const SOURCE: &str = "/source";
-/// What compiling the shim may take.
+/// The limits of compiling the shim.
 const COMPILING: Bounds =
     Bounds { within: Duration::from_secs(120), memory: ByteSize::mib(512), size: ByteSize::mib(64) };
 
@@ -34,12 +34,12 @@ const COMPILING: Bounds =
 const TRAINING: Duration = Duration::from_secs(60);
 const TRAINING_MEMORY: ByteSize = ByteSize::mib(512);
 
-/// The shims that are ready, by [`Runtime::identity`].
+/// The finished shims, by [`Runtime::identity`].
 #[derive(Debug, Default)]
 pub(crate) struct JavaShims(Mutex<HashMap<String, Arc<JavaFiles>>>);
 
 impl JavaShims {
-    /// The shim for this JDK. Making it takes some seconds, once; others wait meanwhile.
+    /// The shim for this JDK. The first call makes it, which takes some seconds; concurrent ones wait.
     pub(crate) async fn get(
         &self,
         runtime: &Runtime,
@@ -70,7 +70,7 @@ async fn make(runtime: &Runtime, shims: &Shims, launcher: &Launcher) -> Result<J
     Ok(JavaFiles { folder, archive: archive.ok() })
 }
 
-/// Compiles our own sources; in a sandbox like every tool, which ends with the server.
+/// Compiles our own sources, in a sandbox like every tool, so that the compiler ends with the server.
 async fn compile(runtime: &Runtime, launcher: &Launcher, shim: &Path, folder: &Path) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     let parent = folder.parent().unwrap_or(folder);
@@ -85,7 +85,7 @@ async fn compile(runtime: &Runtime, launcher: &Launcher, shim: &Path, folder: &P
     let compiler = runtime.compiler.as_ref().map(|path| runtime.inside(path)).unwrap_or_default();
     let mut argv = vec![compiler.display().to_string()];
     argv.extend(TOOL_FLAGS.map(str::to_owned));
-    // Inline string concatenation: the invokedynamic form would load dozens of classes at start-up.
+    // `invokedynamic` string concatenation would load dozens of classes at start-up.
     let flags = ["--release", "17", "-XDstringConcat=inline", "-g:source,lines", "-Xlint:-options"];
     argv.extend(flags.map(str::to_owned));
     argv.extend(["-d".into(), CLASSES.into()]);

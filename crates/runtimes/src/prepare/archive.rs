@@ -1,4 +1,4 @@
-//! Zip and tar archives, entry by entry.
+//! Unpacks zip and tar archives, entry by entry.
 
 use std::{
     cell::Cell,
@@ -20,12 +20,13 @@ const TYPE: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
-/// A link's target is not longer than a path may be.
+/// Longest target of a link: that of a path.
 const LONGEST_TARGET: u64 = 4096;
-/// What may be between two entries of a tar archive: long names, extensions, the map of a sparse file. All of it is kept in memory.
+/// Most bytes between two entries of a tar archive: long names, extensions, the map of a sparse file. The tar
+/// reader keeps all of them in memory.
 const BETWEEN_ENTRIES: u64 = 1 << 20;
 
-/// Unpacks a zip archive into `root`, an empty folder.
+/// Unpacks a zip archive into `root`, an empty directory.
 pub(super) fn zip(
     code: &[u8],
     root: &Path,
@@ -77,7 +78,7 @@ pub(super) fn zip(
     tree.finish()
 }
 
-/// Unpacks a gzip-compressed tar archive into `root`, an empty folder.
+/// Unpacks a gzip-compressed tar archive into `root`, an empty directory.
 pub(super) fn tar_gz(
     code: &[u8],
     root: &Path,
@@ -94,7 +95,7 @@ pub(super) fn tar_gz(
         left.set(BETWEEN_ENTRIES);
         let Some(entry) = entries.next() else { break };
         let mut entry = entry.map_err(damaged)?;
-        // Of a file's content the tree takes no more than is allowed.
+        // `Tree` limits a file's content itself.
         left.set(u64::MAX);
         let name = entry.path_bytes().into_owned();
         let kind = entry.header().entry_type();
@@ -116,7 +117,7 @@ pub(super) fn tar_gz(
     tree.finish()
 }
 
-/// A reader that fails where more is read than is left at the moment: small archives unpack to anything.
+/// Fails when more is read than `left` allows at that moment: a small archive can unpack to any size.
 struct Bounded<'a, R> {
     inner: R,
     left: &'a Cell<u64>,
@@ -143,13 +144,14 @@ fn special(name: &[u8]) -> PrepareError {
     ))
 }
 
-/// How many entries the end of a zip archive says there are; the reader merges those of one name.
+/// The number of entries that the end of a zip archive declares. The zip reader merges entries of the same
+/// name.
 fn entries_said(code: &[u8]) -> Option<usize> {
     const END: [u8; 4] = *b"PK\x05\x06";
     let end = code.windows(4).rposition(|window| window == END)?;
     let count = code.get(end + 10..end + 12)?;
     let count = u16::from_le_bytes([count[0], count[1]]);
-    // All ones: the number is in the zip64 record.
+    // All ones means that the number is in the zip64 record.
     (count != u16::MAX).then_some(usize::from(count))
 }
 

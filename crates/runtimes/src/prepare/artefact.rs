@@ -1,4 +1,4 @@
-//! What a function is on disk once it is prepared: a folder under its content's address.
+//! A prepared function on disk: a directory whose name is a digest of everything that it depends on.
 
 use std::{
     fs::{self, Permissions},
@@ -19,32 +19,32 @@ use crate::{
     shims::{Shims, publish},
 };
 
-/// Changes when the layout of artefacts does.
+/// Changed whenever the layout of artefacts changes.
 const LAYOUT: &str = "1";
 const RECORD: &str = "artefact.json";
-/// Folders being built; whatever is left of them after a crash goes at the next start.
+/// Prefix of directories under construction. After a crash they are removed at the next start.
 const HALF: &str = ".building-";
 
-/// What is written beside the code.
+/// The file written beside the code.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
-    /// What was done, for people.
+    /// Descriptions of the steps, for people.
     pub steps: Vec<String>,
-    /// Where the code begins, inside the sandbox.
+    /// The path of the code inside the sandbox.
     pub code: String,
-    /// The file that an interpreter is started with, where the function is a program of its own.
+    /// The file for the interpreter to start with, if the function is a program of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// The entry point, when the build found out what the function does not say.
+    /// The entry point, if the build found it because the function does not name one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub main: Option<String>,
-    /// The runtime, where the code decides between several that the kind allows: `python:3.11`.
+    /// The runtime, if the code decides between several that the kind allows: `python:3.11`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Kind>,
-    /// The Java archive of loaded classes, inside the sandbox.
+    /// The path of the Java class archive inside the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
-    /// What it takes of the disk. Records of earlier versions do not say it.
+    /// Its disk usage; missing in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<ByteSize>,
 }
@@ -52,34 +52,34 @@ pub struct Record {
 /// A prepared function.
 #[derive(Debug)]
 pub struct Artefact {
-    /// Its content's address.
+    /// The name of its directory.
     pub address: String,
-    /// Where it is on the host.
+    /// Its directory on the host.
     pub folder: PathBuf,
-    /// What runs it.
+    /// The program that runs it.
     pub engine: Engine,
-    /// What was found out about it.
+    /// What the build recorded.
     pub record: Record,
 }
 
 impl Artefact {
-    /// What sandboxes see as `/function`.
+    /// The directory that sandboxes see as `/function`.
     pub fn code_folder(&self) -> PathBuf {
         self.folder.join("code")
     }
 }
 
-/// The artefacts' folder.
+/// The directory of all artefacts.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     root: PathBuf,
 }
 
 impl Shelf {
-    /// Opens it, creates it when missing, and clears away what a crash left half-built.
+    /// Opens the directory, creates it when missing, and removes what a crash left unfinished.
     pub(crate) fn open(root: &Path) -> io::Result<Self> {
         fs::create_dir_all(root)?;
-        // Sandboxes see single artefacts; nobody else on the host has business here.
+        // Sandboxes see single artefacts; no other user of the host may read them.
         fs::set_permissions(root, Permissions::from_mode(0o700))?;
         for entry in fs::read_dir(root)?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(HALF) {
@@ -89,7 +89,7 @@ impl Shelf {
         Ok(Self { root: root.to_owned() })
     }
 
-    /// Everything that the artefact depends on, hashed.
+    /// A digest of everything that the artefact depends on.
     pub(crate) fn address(function: &Function, engine: &Engine, shims: &Shims) -> String {
         let (runtime, built) = match engine {
             Engine::Language(runtime) => {
@@ -97,9 +97,10 @@ impl Shelf {
             }
             Engine::Native => ("native".to_owned(), false),
         };
-        // Java's archive of classes contains the shim and depends on how it is called; a Go program contains its launcher.
+        // Java's class archive contains the shim and depends on how it is called; a Go program contains its
+        // launcher.
         let shim = if built { shims.digest() } else { "" };
-        // Java is called by the shim or by itself, and Go brings a launcher or not, as the contract asks.
+        // The contract decides whether Java is called by the shim and whether Go gets a launcher.
         let contract = function.contract.to_string();
         let format = format!("{:?}", function.code.format);
         let main = function.main.as_deref().unwrap_or_default();
@@ -108,7 +109,7 @@ impl Shelf {
         blake3::hash(text.join("\n").as_bytes()).to_hex()[..32].to_owned()
     }
 
-    /// The artefact when it is there, whole and readable, and so is the runtime that it was made for.
+    /// The artefact, if it exists with a readable record and the runtime that it was made for still exists.
     pub(crate) fn find(&self, address: &str, engine: &Engine, runtimes: &Runtimes) -> Option<Artefact> {
         let folder = self.root.join(address);
         let record: Record = serde_json::from_slice(&fs::read(folder.join(RECORD)).ok()?).ok()?;
@@ -119,7 +120,7 @@ impl Shelf {
         Some(Artefact { address: address.to_owned(), folder, engine, record })
     }
 
-    /// What the artefact takes of the disk. It is measured, and written down, where its record does not say it.
+    /// The artefact's disk usage. If its record lacks it, it is measured and recorded.
     pub(crate) fn size(&self, address: &str) -> io::Result<ByteSize> {
         let folder = self.root.join(address);
         let mut record: Record = serde_json::from_slice(&fs::read(folder.join(RECORD))?)?;
@@ -131,27 +132,28 @@ impl Shelf {
         let half = folder.join(format!("{RECORD}.{:x}", rand_suffix()));
         let written = fs::write(&half, serde_json::to_vec_pretty(&record)?);
         if written.and_then(|()| fs::rename(&half, folder.join(RECORD))).is_err() {
-            // It is measured again the next time.
+            // It is measured again next time.
             let _ = fs::remove_file(&half);
         }
         Ok(size)
     }
 
-    /// Measures the artefacts whose records do not say what they take.
+    /// Measures the artefacts whose records lack their size.
     pub(crate) fn measure(&self) {
         for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
             if !name.starts_with(HALF) {
-                // One that cannot be measured is left to whoever needs its size.
+                // A failure is reported when the size is needed.
                 let _ = self.size(&name);
             }
         }
     }
 
-    /// A folder to build in, with an empty `code` in it. It is removed unless it is published, and given back then.
+    /// A directory to build in, with an empty `code` in it. Unless it is published it is removed, and its
+    /// quota released.
     pub(crate) fn begin(&self, claim: Arc<Claim>) -> io::Result<HalfBuilt> {
-        // Not the function's name, which may be as long as a file's.
+        // Not named after the function, whose name may be as long as a file name.
         let folder = self.root.join(format!("{HALF}{:x}", rand_suffix()));
         fs::create_dir(&folder)?;
         let half = HalfBuilt { folder, claim };
@@ -162,7 +164,7 @@ impl Shelf {
         Ok(half)
     }
 
-    /// Writes the record, gives the folder its name, and charges its namespace for it.
+    /// Writes the record, gives the directory its final name, and charges its namespace.
     pub(crate) fn publish(
         &self,
         half: HalfBuilt,
@@ -175,7 +177,7 @@ impl Shelf {
         fs::write(half.folder.join(RECORD), json)?;
         let folder = self.root.join(&address);
         if folder.exists() && self.find(&address, &engine, runtimes).is_none() {
-            // Half of one, or one for a runtime that is gone.
+            // Incomplete, or made for a runtime that has gone.
             fs::remove_dir_all(&folder)?;
         }
         publish(&half.folder, &folder)?;
@@ -183,7 +185,8 @@ impl Shelf {
         Ok(Artefact { address, folder, engine, record })
     }
 
-    /// Removes the artefacts for whose address `leave` is given, which is kept until nobody can find that one.
+    /// Removes the artefacts for which `leave` gives permission, which is held until the artefact cannot be
+    /// found any more.
     pub(crate) fn collect<L>(&self, leave: impl Fn(&str) -> Option<L>) -> io::Result<usize> {
         let mut removed = 0;
         for entry in fs::read_dir(&self.root)?.flatten() {
@@ -193,7 +196,7 @@ impl Shelf {
                 continue;
             }
             let Some(leave) = leave(&name) else { continue };
-            // Out of the way first: an artefact is there whole or not at all.
+            // Renamed first, so that an artefact is there whole or not at all.
             let dying = self.root.join(format!("{HALF}{name}-removed"));
             fs::rename(entry.path(), &dying)?;
             drop(leave);
@@ -204,34 +207,34 @@ impl Shelf {
     }
 }
 
-/// Unique among this process's builds, and not the same after a restart.
+/// Unique among this process's builds, and different after a restart.
 fn rand_suffix() -> u128 {
     flint_model::ActivationId::generate().as_u128()
 }
 
-/// A folder being built.
+/// A directory under construction.
 pub struct HalfBuilt {
     folder: PathBuf,
-    /// What it takes, given back after the folder is gone unless it was published.
+    /// Its charge, released after the directory is removed unless it was published.
     claim: Arc<Claim>,
 }
 
 impl HalfBuilt {
-    /// What sandboxes will see as `/function`.
+    /// The directory that sandboxes will see as `/function`.
     pub(crate) fn code(&self) -> PathBuf {
         self.folder.join("code")
     }
 
-    /// All of it.
+    /// The whole directory.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Measures it now that it is whole.
+    /// Measures the finished artefact.
     pub(super) fn measure(&self) -> Result<ByteSize, PrepareError> {
         let size =
             disk_usage::of_folder(&self.folder).map_err(|error| failed("measuring the code", &error))?;
-        // Its record will be there too.
+        // Its record is still to be written.
         let size = ByteSize::bytes(size.as_u64() + BLOCK);
         self.claim.resize(size)?;
         Ok(size)
@@ -240,10 +243,10 @@ impl HalfBuilt {
 
 impl Drop for HalfBuilt {
     fn drop(&mut self) {
-        // After publishing it has another name.
+        // A published directory has another name by now.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Kept alive by [`flint_executor::Prepared`], so that a collection leaves it alone.
+/// Held by [`flint_executor::Prepared`], which protects the artefact from collection.
 pub type SharedArtefact = Arc<Artefact>;

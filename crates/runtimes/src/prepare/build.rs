@@ -1,4 +1,4 @@
-//! What is built at deploy, language by language.
+//! Builds at deploy, by language.
 
 use std::{
     sync::Arc,
@@ -20,11 +20,11 @@ use crate::{
     python,
 };
 
-/// A training run that takes longer is not worth its archive.
+/// The archive is not worth a longer training run.
 const LONGEST_TRAINING: Duration = Duration::from_secs(30);
 
 impl Workshop<'_> {
-    /// Compiles a source, finds the main class, and writes an archive of classes.
+    /// Compiles a source, finds the main class, and writes a class archive.
     pub(super) async fn build_java(
         &self,
         source: &FunctionSource,
@@ -80,7 +80,7 @@ impl Workshop<'_> {
         Ok(())
     }
 
-    /// Compiles the sources to a program.
+    /// Compiles the sources to an executable.
     pub(super) async fn build_go(
         &self,
         function: &Function,
@@ -106,7 +106,7 @@ impl Workshop<'_> {
         Ok(())
     }
 
-    /// Settles the version for a virtual environment, and compiles an archive's sources.
+    /// Chooses the version that a virtual environment needs, and compiles an archive's sources to byte code.
     pub(super) async fn build_python(
         &self,
         function: &Function,
@@ -122,7 +122,7 @@ impl Workshop<'_> {
         }
         if let Some(line) = python::version_of_virtualenv(&half.code()).filter(|line| *line != runtime.line) {
             let kind: Option<Kind> = format!("{}:{line}", runtime.family).parse().ok();
-            // `python:3` and `python:default` leave the choice open.
+            // `python:3` and `python:default` leave the minor version open.
             let open = function.kind.version().is_none_or(|asked| asked == "default" || !asked.contains('.'));
             match kind.as_ref().map(|kind| self.runtimes.resolve(kind)) {
                 Some(Ok(Engine::Language(found))) if open => {
@@ -150,7 +150,7 @@ impl Workshop<'_> {
     }
 }
 
-/// The entry point: what the function says, or what the build has found.
+/// The entry point that the function names, or else the one that the build found.
 fn main_of(function: &Function, record: &Record) -> Option<String> {
     function.main.clone().or_else(|| record.main.clone())
 }

@@ -1,5 +1,5 @@
-//! Builds at deploy: they run user code's compilers for long, so there are few at once, and none twice for nothing. What is only unpacked does not
-//! wait for them, and has a line of its own.
+//! Limits on builds at deploy. They run compilers on user code for a long time, so few run at once, and a
+//! failed one is not repeated at once. Unpacking does not wait for them and has a queue of its own.
 
 use std::time::Instant;
 
@@ -11,12 +11,12 @@ use super::{
     turns::{TooManyWait, Turn, Turns},
 };
 
-/// Builds of one namespace that may wait. Each holds its code in memory.
+/// How many builds of one namespace may wait. Each keeps its code in memory.
 const BUILDS_WAITING: usize = 32;
-/// Its archives. After a restart there may be one for each function that is called.
+/// How many of its archives may wait. After a restart there may be one for each function that is called.
 const ARCHIVES_WAITING: usize = 1024;
 
-/// The builds of a server.
+/// The build and unpacking queues of a server.
 #[derive(Debug)]
 pub(crate) struct Builds {
     turns: Turns,
@@ -33,7 +33,7 @@ impl Builds {
         }
     }
 
-    /// Waits until the namespace may build.
+    /// Waits for the namespace's turn to build.
     pub(crate) async fn turn(
         &self,
         namespace: &NamespaceName,
@@ -50,7 +50,7 @@ impl Builds {
         })
     }
 
-    /// Waits until an archive of the namespace may be unpacked.
+    /// Waits for the namespace's turn to unpack an archive.
     pub(crate) async fn unpacking(
         &self,
         namespace: &NamespaceName,
@@ -67,12 +67,12 @@ impl Builds {
         })
     }
 
-    /// Refuses what has failed a moment ago.
+    /// Refuses a build that recently failed.
     pub(crate) fn recall(&self, address: &str) -> Result<(), PrepareError> {
         self.failures.recall(address, Instant::now()).map_or(Ok(()), |why| Err(PrepareError::Code(why)))
     }
 
-    /// Remembers a failure that is the code's.
+    /// Records a failure caused by the code.
     pub(crate) fn note(&self, address: &str, error: &PrepareError) {
         if let PrepareError::Code(why) = error {
             self.failures.note(address, why, Instant::now());

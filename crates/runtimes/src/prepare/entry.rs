@@ -1,4 +1,4 @@
-//! What is in a function's folder, and where its code begins.
+//! Finds where the code in a function's directory begins.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use flint_model::{CodeFormat, Function};
 use super::tree::bad;
 use crate::discover::{Engine, Family, Runtime, node};
 
-/// Where sandboxes see a function's code.
+/// The path of a function's code inside sandboxes.
 pub const CODE: &str = "/function";
 
 fn language(engine: &Engine) -> Option<&Runtime> {
@@ -18,14 +18,14 @@ fn language(engine: &Engine) -> Option<&Runtime> {
     }
 }
 
-/// The name under which a single file is stored.
+/// The file name under which a single file is stored.
 pub(super) fn file_name(engine: &Engine, format: CodeFormat) -> &'static str {
     match (engine, format) {
         (_, CodeFormat::Jar) => "function.jar",
         (Engine::Language(runtime), CodeFormat::Source) => match runtime.family {
             Family::Node => "index.js",
             Family::Python => "main.py",
-            // A public class must be in a file of its name; the Java build renames it.
+            // A public class must be in a file of its name, to which the Java build renames this one.
             Family::Java => "Main.java",
             Family::Go => "main.go",
             Family::Php => "index.php",
@@ -35,14 +35,15 @@ pub(super) fn file_name(engine: &Engine, format: CodeFormat) -> &'static str {
     }
 }
 
-/// The name that a single file has besides, for a Node.js that knows an ES module by its name alone: the shim takes the one that fits.
+/// A second name of a single file, for a Node.js that recognises an ES module by its name only; the shim uses
+/// the one that fits.
 pub(super) fn other_name(engine: &Engine, format: CodeFormat) -> Option<&'static str> {
     let needs =
         |runtime: &Runtime| runtime.family == Family::Node && !node::detects_modules(&runtime.version);
     (format == CodeFormat::Source && language(engine).is_some_and(needs)).then_some("index.mjs")
 }
 
-/// Checks that a single file is what its kind asks for.
+/// Checks that a single file is valid for its kind.
 pub(super) fn check_file(
     engine: &Engine,
     format: CodeFormat,
@@ -74,10 +75,10 @@ pub(super) fn check_file(
     }
 }
 
-/// Whether the kernel will execute it.
+/// Checks that the kernel can execute it.
 fn check_program(start: &[u8], what: &str) -> Result<(), PrepareError> {
     const ELF: &[u8] = b"\x7fELF";
-    /// Offset of the two bytes that say the machine, little-endian on both.
+    /// Offset of the field `e_machine`, which is little-endian on both architectures.
     const MACHINE: std::ops::Range<usize> = 18..20;
     let machine: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
     if start.starts_with(b"#!") {
@@ -100,7 +101,8 @@ fn check_program(start: &[u8], what: &str) -> Result<(), PrepareError> {
     }
 }
 
-/// Where the code of an unpacked archive begins, inside the sandbox: checks that there is something to begin with.
+/// The path inside the sandbox at which the code of an unpacked archive begins. Fails if there is nothing to
+/// start with.
 pub(super) fn find(engine: &Engine, folder: &Path, function: &Function) -> Result<String, PrepareError> {
     let has = |name: &str| folder.join(name).is_file();
     let brings_program =
@@ -128,7 +130,7 @@ pub(super) fn find(engine: &Engine, folder: &Path, function: &Function) -> Resul
     };
     let by_main = function.main.as_deref().and_then(|main| main.rsplit_once('.')).is_some_and(|(file, _)| {
         let file = file.replace('.', "/");
-        // Never a path of the host.
+        // Keeps `join` from taking an absolute path of the host.
         let file = file.trim_start_matches('/');
         ["", ".js", ".mjs", ".cjs", ".py", "/index.js", "/__init__.py"]
             .iter()
@@ -140,14 +142,15 @@ pub(super) fn find(engine: &Engine, folder: &Path, function: &Function) -> Resul
     Err(bad(format!("the archive has no {wanted} at its top{}", inner_folder(folder))))
 }
 
-/// The file that an interpreter is started with when the function is a program of its own (contracts `stdio`, `http`, `openwhisk`).
+/// The file for the interpreter to start with when the function is a program of its own (contracts `stdio`,
+/// `http`, `openwhisk`).
 pub(super) fn script(engine: &Engine, folder: &Path) -> Option<String> {
     let runtime = language(engine)?;
     let candidates: &[&str] = match runtime.family {
         Family::Node => &["index.js", "index.mjs", "index.cjs", "main.js", "main.mjs"],
         Family::Python => &["__main__.py", "main.py", "index.py"],
         Family::Java => &["function.jar"],
-        // What is compiled anew; a program that is there already is none.
+        // Only sources are compiled; an executable in the archive is used as it is.
         Family::Go if folder.join("exec").is_file() => return None,
         Family::Go => return Some(CODE.to_owned()),
         Family::Php => &["index.php", "main.php"],
@@ -155,11 +158,11 @@ pub(super) fn script(engine: &Engine, folder: &Path) -> Option<String> {
     };
     let first =
         candidates.iter().find(|name| folder.join(name).is_file()).map(|name| format!("{CODE}/{name}"));
-    // Node resolves a package's "main" itself.
+    // Node.js resolves a package's "main" itself.
     first.or_else(|| folder.join("package.json").is_file().then(|| CODE.to_owned()))
 }
 
-/// A hint for the commonest mistake.
+/// A hint on the most common mistake.
 fn inner_folder(folder: &Path) -> String {
     let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
     match (entries.next(), entries.next()) {

@@ -1,4 +1,4 @@
-//! Builds that failed a moment ago: whoever repeats a deploy gets the same answer, without the same work.
+//! Recent build failures: a repeated deploy gets the same answer without the work.
 
 use std::{
     collections::HashMap,
@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long an answer is kept. A build may also fail because the host was busy.
+/// How long a failure is remembered. Not longer, since its cause may have been a busy host.
 const KEPT: Duration = Duration::from_secs(60);
-/// Answers kept at once; each is as long as what a compiler says.
+/// Most failures remembered; each is as long as the compiler's output.
 const MOST: usize = 128;
 
-/// Why builds failed, by the address of what they would have made.
+/// Reasons of failures, by the address of the product.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(Mutex<HashMap<String, Failure>>);
 
@@ -34,7 +34,7 @@ impl Failures {
         failures.insert(address.to_owned(), Failure { at: now, why: why.to_owned() });
     }
 
-    /// Why the build failed, and that it was not tried again.
+    /// The reason of a recent failure, with a note that the build was not repeated.
     pub(crate) fn recall(&self, address: &str, now: Instant) -> Option<String> {
         let failures = self.failures();
         let Failure { at, why } = failures.get(address)?;

@@ -1,4 +1,4 @@
-//! Making a function ready to start.
+//! Prepares functions: unpacks and builds them into artefacts.
 
 mod archive;
 pub mod artefact;
@@ -40,7 +40,7 @@ pub(crate) use quota::{Claim, Quota};
 pub(crate) use room::Room;
 pub(crate) use turns::Turn;
 
-/// What preparing needs of the executor.
+/// The parts of the house that preparation uses.
 pub(crate) struct Workshop<'a> {
     pub(crate) shelf: &'a Arc<Shelf>,
     pub(crate) shims: &'a Shims,
@@ -55,7 +55,7 @@ pub(crate) struct Workshop<'a> {
 }
 
 impl Workshop<'_> {
-    /// Builds the artefact unless it is there already; with how long that took.
+    /// Builds the artefact unless it exists; also returns how long that took.
     pub(crate) async fn prepare(
         &self,
         source: &FunctionSource,
@@ -82,7 +82,7 @@ impl Workshop<'_> {
         }
         self.builds.recall(&address)?;
         let _turn = self.builds.turn(&function.path.namespace, progress).await?;
-        // Somebody else may have built the same meanwhile.
+        // Another deploy may have built the same meanwhile.
         if let Some(artefact) = self.find(function, &address, &engine).await? {
             return Ok((Arc::new(artefact), Duration::ZERO));
         }
@@ -94,7 +94,7 @@ impl Workshop<'_> {
         made
     }
 
-    /// The artefact when it is there. It counts for the function's namespace as if it had been made for it.
+    /// The artefact, if it exists. It is charged to the function's namespace as if it had been made for it.
     async fn find(
         &self,
         function: &Function,
@@ -108,7 +108,7 @@ impl Workshop<'_> {
                 let (shelf, address) = (Arc::clone(self.shelf), address.to_owned());
                 let measure = move || match shelf.size(&address) {
                     Ok(size) => Ok(Some(size)),
-                    // A collection was quicker.
+                    // A collection has removed it.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                     Err(error) => Err(failed("measuring the code", &error)),
                 };
@@ -167,7 +167,7 @@ impl Workshop<'_> {
         let (shelf, limits, room) = (Arc::clone(self.shelf), self.config.unpack, self.room.claimed(&claim));
         progress("unpacking");
         blocking("unpacking the code", move || {
-            // It goes on when whoever waits for it goes away, and so does its turn.
+            // Unpacking goes on when its caller has gone, so it keeps its turn.
             let _turn = turn;
             room.to_go_on()?;
             let half =
@@ -196,7 +196,7 @@ impl Workshop<'_> {
     }
 }
 
-/// Whether more is done for it than to unpack it.
+/// Whether preparing it involves more than unpacking.
 fn is_built(function: &Function, engine: &Engine) -> bool {
     let Engine::Language(runtime) = engine else { return false };
     match runtime.family {
@@ -207,7 +207,7 @@ fn is_built(function: &Function, engine: &Engine) -> bool {
     }
 }
 
-/// Runs disk work off the threads that serve calls.
+/// Runs disk work on the blocking thread pool.
 async fn blocking<T: Send + 'static>(
     what: &'static str,
     work: impl FnOnce() -> Result<T, PrepareError> + Send + 'static,
@@ -275,7 +275,7 @@ fn write_file(path: &Path, content: &[u8], executable: bool) -> Result<(), Prepa
         .map_err(|error| failed(format!("writing {}", path.display()), &error))
 }
 
-/// Unpacks whatever these bytes are, as a deploy does; for fuzz targets.
+/// Unpacks any bytes as a deploy does; for fuzz targets.
 #[cfg(feature = "fuzzing")]
 pub fn fuzz_unpack(code: &[u8], folder: &Path) {
     let limits = UnpackLimits { bytes: flint_model::ByteSize::mib(4), ..UnpackLimits::default() };

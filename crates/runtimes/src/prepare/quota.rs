@@ -1,7 +1,7 @@
-//! What the unpacked code of each namespace takes of the disk: so much at most, so that none fills it for all.
+//! The quota of each namespace's unpacked code on disk, so that no namespace fills the disk for all.
 //!
-//! An artefact is there once for all who deployed the same code, and counts in full for each of them: whether one may deploy depends on nobody
-//! else's code, and tells nothing about it.
+//! An artefact exists once for all who deployed the same code, but is charged in full to each of them:
+//! whether one may deploy must neither depend on nor reveal anybody else's code.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use std::{
 use flint_executor::PrepareError;
 use flint_model::{ByteSize, NamespaceName};
 
-/// What did not fit is remembered for so many artefacts of a namespace.
+/// How many artefacts that exceeded the quota are remembered for a namespace.
 const MOST_REFUSED: usize = 256;
 
 /// The accounts of all namespaces.
@@ -27,19 +27,19 @@ pub(crate) struct Quota {
 #[derive(Debug, Default)]
 struct Ledger {
     accounts: HashMap<NamespaceName, Account>,
-    /// Whether the functions that earlier lives of the server have left were counted.
+    /// Whether the functions deployed before the server started have been counted.
     counted: bool,
 }
 
 #[derive(Debug, Default)]
 struct Account {
-    /// Bytes of each, by address.
+    /// Bytes of each artefact, by address.
     artefacts: HashMap<String, u64>,
-    /// Bytes of all of them.
+    /// Bytes of all artefacts.
     charged: u64,
-    /// Bytes of what is being built.
+    /// Bytes of artefacts under construction.
     claimed: u64,
-    /// At least so many bytes of each that did not fit since the last count, by address.
+    /// A lower bound on the size of each artefact that exceeded the quota since the last count, by address.
     refused: HashMap<String, u64>,
 }
 
@@ -48,7 +48,7 @@ impl Account {
         self.charged.saturating_add(self.claimed)
     }
 
-    /// Without what is there of that address.
+    /// The bytes taken, without those of the artefact at that address.
     fn taken_by_others(&self, address: &str) -> u64 {
         self.taken().saturating_sub(self.artefacts.get(address).copied().unwrap_or_default())
     }
@@ -67,13 +67,14 @@ impl Account {
 }
 
 impl Quota {
-    /// Accounts on which nothing is yet; `most` for each namespace, or zero for no bound.
+    /// Empty accounts, with quota `most` for each namespace; zero means no quota.
     pub(crate) fn new(most: ByteSize) -> Arc<Self> {
         let most = if most.as_u64() == 0 { u64::MAX } else { most.as_u64() };
         Arc::new(Self { most, ledger: Mutex::default() })
     }
 
-    /// Whether a function may be deployed that is at `address` once it is unpacked, and takes no less than its code then.
+    /// Whether a function may be deployed whose artefact will be at `address` and takes at least the size of
+    /// its code.
     pub(crate) fn admits(
         &self,
         namespace: &NamespaceName,
@@ -90,7 +91,7 @@ impl Quota {
         }
     }
 
-    /// Charges an artefact that is there already, to one more namespace perhaps.
+    /// Charges an existing artefact to a namespace.
     pub(crate) fn charge(
         &self,
         namespace: &NamespaceName,
@@ -98,7 +99,8 @@ impl Quota {
         size: ByteSize,
     ) -> Result<(), PrepareError> {
         let mut ledger = self.ledger();
-        // Before the count nobody knows which functions were deployed long ago, and those run on whatever the bound is today.
+        // Before the first count it is unknown which functions were deployed earlier, and those run whatever
+        // the quota is today.
         let counted = ledger.counted;
         let account = ledger.accounts.entry(namespace.clone()).or_default();
         let is_charged = account.artefacts.contains_key(address);
@@ -109,12 +111,14 @@ impl Quota {
         Ok(())
     }
 
-    /// Charges an artefact that was let in a moment ago and is held by now, whatever the bound is: a count may have come in between.
+    /// Charges an artefact that was admitted a moment ago and is in use by now, whatever the quota: a count
+    /// may have dropped it in between.
     pub(crate) fn charge_held(&self, namespace: &NamespaceName, address: &str, size: ByteSize) {
         self.ledger().accounts.entry(namespace.clone()).or_default().charge(address, size.as_u64());
     }
 
-    /// Refuses what did not fit since the last count and would not fit now: nobody makes it again to see that.
+    /// Refuses an artefact that exceeded the quota since the last count and still would, without making it
+    /// again.
     pub(crate) fn recall(&self, namespace: &NamespaceName, address: &str) -> Result<(), PrepareError> {
         let ledger = self.ledger();
         let Some(account) = ledger.accounts.get(namespace) else { return Ok(()) };
@@ -126,7 +130,7 @@ impl Quota {
         }
     }
 
-    /// What takes nothing yet and the namespace begins to write, to be at this address.
+    /// An empty claim on the namespace's quota, for an artefact to be written at `address`.
     pub(crate) fn claim(self: &Arc<Self>, namespace: &NamespaceName, address: &str) -> Claim {
         Claim {
             quota: Arc::clone(self),
@@ -136,8 +140,8 @@ impl Quota {
         }
     }
 
-    /// From now on each namespace is charged with these artefacts, of some of which no size was found, with those that are `held` at that moment, and
-    /// with no others.
+    /// Replaces all charges by these artefacts, of which some have no known size, and those that are `held`
+    /// at that moment.
     pub(crate) fn count(
         &self,
         used: Vec<(NamespaceName, String, Option<ByteSize>)>,
@@ -147,7 +151,7 @@ impl Quota {
         let mut accounts: HashMap<NamespaceName, Account> = HashMap::new();
         let held = held().into_iter().map(|(namespace, address)| (namespace, address, None));
         for (namespace, address, size) in used.into_iter().chain(held) {
-            // What is held, or is published at this moment, was charged before.
+            // An artefact that is in use, or being published right now, was charged before.
             let charged = || ledger.accounts.get(&namespace)?.artefacts.get(&address).copied();
             if let Some(bytes) = size.map(ByteSize::as_u64).or_else(charged) {
                 accounts.entry(namespace).or_default().charge(&address, bytes);
@@ -173,18 +177,18 @@ impl Quota {
     }
 }
 
-/// What something half-built takes, until it is dropped.
+/// The claim of an artefact under construction on its namespace's quota, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     quota: Arc<Quota>,
     namespace: NamespaceName,
     address: String,
-    /// Changed with the ledger's lock held.
+    /// Only changed while the ledger is locked.
     bytes: AtomicU64,
 }
 
 impl Claim {
-    /// It takes so many bytes more.
+    /// Claims `bytes` more.
     pub(crate) fn take(&self, bytes: u64) -> Result<(), PrepareError> {
         let mut ledger = self.quota.ledger();
         let account = ledger.accounts.entry(self.namespace.clone()).or_default();
@@ -198,7 +202,7 @@ impl Claim {
         Ok(())
     }
 
-    /// It takes so many bytes more, which were there before anybody counted, whatever the bound is.
+    /// Claims `bytes` more, whatever the quota, for files that existed before accounting began.
     pub(crate) fn add(&self, bytes: u64) {
         let mut ledger = self.quota.ledger();
         let account = ledger.accounts.entry(self.namespace.clone()).or_default();
@@ -207,12 +211,12 @@ impl Claim {
         self.bytes.store(own.saturating_add(bytes), Ordering::Relaxed);
     }
 
-    /// The artefact is whole and takes so much.
+    /// Sets the claim to the size of the finished artefact.
     pub(crate) fn resize(&self, size: ByteSize) -> Result<(), PrepareError> {
         let mut ledger = self.quota.ledger();
         let account = ledger.accounts.entry(self.namespace.clone()).or_default();
         let (own, size) = (self.bytes.load(Ordering::Relaxed), size.as_u64());
-        // It may take the place of one.
+        // It may replace an artefact at the same address.
         let others = account.taken_by_others(&self.address).saturating_sub(own);
         if others.saturating_add(size) > self.quota.most {
             account.refuse(&self.address, size);
@@ -223,7 +227,7 @@ impl Claim {
         Ok(())
     }
 
-    /// The artefact has its name, and is charged from now on.
+    /// Turns the claim into a charge, once the artefact has been published.
     pub(crate) fn settle(&self) {
         let mut ledger = self.quota.ledger();
         let account = ledger.accounts.entry(self.namespace.clone()).or_default();
@@ -243,7 +247,7 @@ impl Drop for Claim {
     }
 }
 
-/// In whole MB where it is that much.
+/// Rounded to whole MB from 1 MB on.
 fn shown(bytes: u64) -> ByteSize {
     let size = ByteSize::bytes(bytes);
     if size.as_mib() == 0 { size } else { ByteSize::mib(size.as_mib()) }
@@ -328,7 +332,7 @@ mod tests {
         quota.count(Vec::new(), Vec::new);
         make(&quota, &guest, "a", mib(8));
         quota.charge(&other, "b", mib(8)).unwrap();
-        // In the same words as where nobody has it.
+        // The same message as when no namespace has it.
         let there = refused(quota.charge(&other, "a", mib(8)));
         assert_eq!(there, refused(take(&quota.claim(&other, "under way 2"), mib(8))));
         quota.charge(&guest, "a", mib(8)).unwrap();
@@ -350,7 +354,7 @@ mod tests {
     #[test]
     fn after_a_restart_what_is_deployed_is_charged_again_and_never_refused() {
         let (quota, guest) = (Quota::new(mib(10)), name("guest"));
-        // Calls come before the count, and the bound is lower than it was.
+        // Calls come before the count, and the quota has been lowered.
         for address in ["a", "b"] {
             quota.charge(&guest, address, mib(8)).unwrap();
         }
@@ -388,7 +392,7 @@ mod tests {
         make(&quota, &guest, "a", mib(4));
         quota.count(Vec::new(), || vec![(guest.clone(), "a".to_owned())]);
         assert_eq!(taken(&quota, &guest), 4);
-        // Made, counted, and held only then.
+        // Made, counted, and in use only then.
         quota.count(Vec::new(), Vec::new);
         quota.charge_held(&guest, "a", mib(4));
         assert_eq!(taken(&quota, &guest), 4);
@@ -414,7 +418,7 @@ mod tests {
         recall("b").unwrap();
         take(&claim, mib(4)).unwrap();
         let said = refused(take(&claim, mib(2)));
-        // Not while that one is half-built, and not afterwards.
+        // Neither while that one is under construction nor afterwards.
         refused(recall("b"));
         drop(claim);
         assert_eq!(refused(recall("b")), said);
@@ -422,7 +426,7 @@ mod tests {
         refused(recall("c"));
         recall("d").unwrap();
         quota.recall(&name("other"), "b").unwrap();
-        // It was for others that are half-built.
+        // It exceeded the quota only because of others under construction.
         let claim = quota.claim(&guest, "under way 4");
         take(&claim, mib(3)).unwrap();
         refused(settle(&quota.claim(&guest, "d"), mib(4)));

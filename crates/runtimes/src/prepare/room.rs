@@ -1,4 +1,5 @@
-//! Room on the disk: what is unpacked leaves some of it to the store, which writes for everybody.
+//! Keeps space free on the disk: unpacked code must leave room for the store, on which every namespace
+//! depends.
 
 use std::{
     io,
@@ -12,20 +13,20 @@ use rustix::fs::StatVfs;
 
 use super::{quota::Claim, tree::failed};
 
-/// What is left free when nothing else is said, or a [`PORTION`] of a smaller disk.
+/// Space left free by default, or a [`PORTION`]th of a smaller disk.
 const MIN_FREE: ByteSize = ByteSize::mib(1024);
-/// That part of the disk, and of its inodes.
+/// The fraction of the disk, and of its inodes.
 const PORTION: u64 = 20;
-/// A deploy is begun while all of that is free. What is under way, and functions that are deployed and made again for a call, may take
-/// of it until this part is left.
+/// A deploy begins only while all of that space is free. Work that has begun, and functions that are prepared
+/// again for a call, may use it down to this fraction.
 const UNDER_WAY: u64 = 4;
 
-/// A disk with its floor.
+/// A disk with its minimum of free space.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     folder: PathBuf,
     min_free: Option<ByteSize>,
-    /// What is written there, where one namespace writes.
+    /// The quota of the namespace that writes, if it is a single one.
     claim: Option<Arc<Claim>>,
 }
 
@@ -34,7 +35,7 @@ impl Room {
         Self { folder: folder.to_owned(), min_free, claim: None }
     }
 
-    /// The same disk, as far as one namespace may take it.
+    /// The same disk, limited by one namespace's quota.
     pub(super) fn claimed(&self, claim: &Arc<Claim>) -> Self {
         Self { claim: Some(Arc::clone(claim)), ..self.clone() }
     }
@@ -44,12 +45,12 @@ impl Room {
         self.look(1)
     }
 
-    /// Whether what is under way may write on.
+    /// Whether work that has begun may go on.
     pub(crate) fn to_go_on(&self) -> Result<(), PrepareError> {
         self.look(UNDER_WAY)
     }
 
-    /// So many bytes more are written.
+    /// Claims `bytes` of the namespace's quota before they are written.
     pub(super) fn take(&self, bytes: u64) -> Result<(), PrepareError> {
         self.claim.as_ref().map_or(Ok(()), |claim| claim.take(bytes))
     }
@@ -67,7 +68,7 @@ impl Room {
     }
 }
 
-/// What there is too little of, with the figures.
+/// What there is too little of, with figures.
 fn lacking(disk: &StatVfs, min_free: Option<ByteSize>, part: u64) -> Option<String> {
     let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
     let (free, portion) = (bytes(disk.f_bavail), bytes(disk.f_blocks) / PORTION);
@@ -76,7 +77,7 @@ fn lacking(disk: &StatVfs, min_free: Option<ByteSize>, part: u64) -> Option<Stri
         let [free, floor] = [free, floor].map(|bytes| ByteSize::mib(ByteSize::bytes(bytes).as_mib()));
         return Some(format!("{free} are free, and {floor} stay free"));
     }
-    // Some file systems have as many as they need, and say none.
+    // File systems without a limit on inodes report 0.
     let floor = disk.f_files / PORTION / part;
     (disk.f_favail < floor).then(|| format!("{} inodes are free, and {floor} stay free", disk.f_favail))
 }
@@ -97,7 +98,7 @@ mod tests {
         let lack = |mib, free| lacking(&disk(mib, free, 1000), None, 1);
         assert_eq!(lack(1 << 20, 1024), None);
         assert_eq!(lack(1 << 20, 1023).unwrap(), "1023 MB are free, and 1 GB stay free");
-        // A small disk is not given up.
+        // A small disk may be used too.
         assert_eq!(lack(100, 5), None);
         assert!(lack(100, 4).unwrap().contains("5 MB stay free"));
         let said = lacking(&disk(100, 50, 1000), Some(ByteSize::mib(60)), 1);

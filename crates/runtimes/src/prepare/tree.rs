@@ -1,4 +1,4 @@
-//! Writing an archive's entries to disk without believing any of them.
+//! Writes an archive's entries to disk; trusts none of them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,12 +19,12 @@ use crate::{
 
 const LONGEST_NAME: usize = 1024;
 const DEEPEST: usize = 64;
-/// So much is written between two looks at the disk.
+/// How many bytes are written between two checks of the free space.
 const BYTES_A_LOOK: u64 = 16 << 20;
-/// So many entries are, each of which takes an inode.
+/// How many entries, each of which takes an inode.
 const ENTRIES_A_LOOK: usize = 4096;
 
-/// A folder being filled.
+/// A directory that is being filled.
 pub(super) struct Tree<'a> {
     root: PathBuf,
     limits: UnpackLimits,
@@ -32,17 +32,17 @@ pub(super) struct Tree<'a> {
     entries: usize,
     bytes: u64,
     files: HashSet<PathBuf>,
-    /// Those that were made, also where the archive has no entry for them.
+    /// Directories made so far, including those without an entry in the archive.
     folders: HashSet<PathBuf>,
     links: HashMap<PathBuf, PathBuf>,
     left_out: usize,
 }
 
-/// What was unpacked.
+/// The result of unpacking.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unpacked {
     pub(super) files: usize,
-    /// A virtual environment's links to the interpreter it was made with.
+    /// Number of a virtual environment's links to the interpreter that it was made with.
     pub(super) left_out: usize,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn bad(text: impl Into<String>) -> PrepareError {
     PrepareError::Code(text.into())
 }
 
-/// A name for a message, which does not grow with it.
+/// A name for a message, cut to a fixed length.
 pub(super) fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(&name[..name.len().min(LONGEST_NAME)]).into_owned()
 }
@@ -65,7 +65,7 @@ impl<'a> Tree<'a> {
         Self { root: root.to_owned(), limits, room, entries: 0, bytes: 0, files, folders, links, left_out: 0 }
     }
 
-    /// One entry more, or a folder that one is in.
+    /// Counts an entry, or a parent directory of one.
     pub(super) fn count(&mut self) -> Result<(), PrepareError> {
         self.entries += 1;
         if self.entries > self.limits.entries {
@@ -80,7 +80,8 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Checks an entry's name and counts it; the path is relative and has only ordinary parts. `None`: the root itself.
+    /// Checks an entry's name and counts the entry. The path returned is relative and has normal components
+    /// only; `None` is the root itself.
     fn admit(&mut self, name: &[u8]) -> Result<Option<PathBuf>, PrepareError> {
         let shown = shown(name);
         let Ok(text) = std::str::from_utf8(name) else {
@@ -129,7 +130,7 @@ impl<'a> Tree<'a> {
         self.folder(&path)
     }
 
-    /// Makes the folders that an entry is in, as far as they are not there yet.
+    /// Makes the missing parent directories of an entry.
     fn folders_above(&mut self, path: &Path) -> Result<(), PrepareError> {
         let above = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
         let missing: Vec<_> = above.take_while(|folder| !self.folders.contains(*folder)).collect();
@@ -140,7 +141,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Makes a folder in one that is there, for every user to read.
+    /// Makes a directory in an existing one, readable for every user.
     fn folder(&mut self, path: &Path) -> Result<(), PrepareError> {
         self.room.take(BLOCK)?;
         let place = self.root.join(path);
@@ -165,7 +166,7 @@ impl<'a> Tree<'a> {
         let place = self.root.join(&path);
         let mut file = File::create_new(&place).map_err(|error| self.cannot_write(&path, &error))?;
         let left = self.limits.bytes.as_u64() - self.bytes;
-        // One byte more than allowed shows that there is more.
+        // One byte beyond the limit shows that there is more.
         let mut content = content.take(left + 1);
         let mut copied = 0;
         loop {
@@ -212,7 +213,7 @@ impl<'a> Tree<'a> {
         self.room.take(BLOCK)
     }
 
-    /// Links come last, so that nothing was written through one.
+    /// Makes the links, last, so that nothing is written through one.
     pub(super) fn finish(mut self) -> Result<Unpacked, PrepareError> {
         let links = mem::take(&mut self.links);
         for (path, target) in &links {
@@ -246,7 +247,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// `virtualenv/bin/python3 -> /usr/bin/python3`: of no use to the sandbox, which has its own interpreter, and no reason to refuse.
+/// `virtualenv/bin/python3 -> /usr/bin/python3`: useless in the sandbox, which has its own interpreter, but
+/// no reason to refuse the archive.
 fn is_interpreter_of_virtualenv(path: &Path, target: &Path) -> bool {
     let python =
         |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python"));
@@ -352,7 +354,7 @@ mod tests {
             assert!(error.to_string().contains("more than the 8 entries"), "{error}");
         }
         unpacked(&deep[2..], false).unwrap();
-        // A folder is there once, whatever the order.
+        // A directory is counted once, in whatever order it appears.
         let root = tempfile::tempdir().unwrap();
         let mut tree = tree(&root);
         tree.file(b"a/b/x", false, &mut &b""[..]).unwrap();
@@ -371,12 +373,12 @@ mod tests {
         let error = tree.file(b"x", false, &mut &b"x"[..]).unwrap_err();
         assert!(matches!(&error, PrepareError::NoRoom(_)), "{error}");
         assert!(error.to_string().contains("prepare.min_free"), "{error}");
-        // Entries that were let in before the disk was full.
+        // Entries admitted before the disk was full.
         tree.entries = 7;
         let error = tree.file(b"y", false, &mut io::repeat(0)).unwrap_err();
         assert!(matches!(error, PrepareError::NoRoom(_)), "{error}");
         assert_eq!(fs::metadata(root.path().join("y")).unwrap().len(), BYTES_A_LOOK);
-        // Folders that only links are in, which are made last.
+        // Directories that contain links only, which are made last.
         tree.link(b"1/2/3/link", b"link").unwrap();
         tree.entries = ENTRIES_A_LOOK - 1;
         let error = tree.finish().unwrap_err();

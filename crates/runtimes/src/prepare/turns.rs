@@ -1,4 +1,5 @@
-//! Whose turn it is to build: so many at once, and of the namespaces that wait one after the other, so that none holds up the rest.
+//! A fair queue for builds: a fixed number runs at once, and waiting namespaces take turns, so that none
+//! holds up the others.
 
 use std::{
     collections::VecDeque,
@@ -8,7 +9,7 @@ use std::{
 use flint_model::NamespaceName;
 use tokio::sync::oneshot;
 
-/// The builds of a server.
+/// The queue of a server.
 #[derive(Debug)]
 pub(crate) struct Turns(Shared);
 
@@ -16,11 +17,11 @@ type Shared = Arc<Mutex<State>>;
 
 #[derive(Debug)]
 struct State {
-    /// Nobody waits while there are any.
+    /// Free turns; nobody waits while there are any.
     free: usize,
-    /// So many of one namespace may wait.
+    /// How many builds of one namespace may wait.
     waiting_max: usize,
-    /// The namespaces that wait, the next one first.
+    /// The waiting namespaces, the next one first.
     lines: VecDeque<Line>,
 }
 
@@ -30,11 +31,11 @@ struct Line {
     waiting: VecDeque<oneshot::Sender<Turn>>,
 }
 
-/// The right to build, until it is dropped.
+/// Permission to build, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn(Option<Shared>);
 
-/// As many builds of the namespace wait as may.
+/// As many builds of the namespace are waiting as may.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooManyWait(pub(crate) usize);
 
@@ -44,7 +45,7 @@ impl Turns {
         Self(Arc::new(Mutex::new(State { free, waiting_max, lines: VecDeque::new() })))
     }
 
-    /// Takes a turn, if one is free.
+    /// Takes a turn if one is free.
     pub(crate) fn try_take(&self) -> Option<Turn> {
         let mut state = lock(&self.0);
         state.free = state.free.checked_sub(1)?;
@@ -66,7 +67,7 @@ impl State {
         let (turn, comes) = oneshot::channel();
         match self.lines.iter_mut().find(|line| line.namespace == *namespace) {
             Some(line) => {
-                // Those that have gone away do not wait.
+                // Drop those whose caller has gone.
                 line.waiting.retain(|other| !other.is_closed());
                 if line.waiting.len() >= self.waiting_max {
                     return Err(TooManyWait(line.waiting.len()));
@@ -78,7 +79,7 @@ impl State {
         Ok(comes)
     }
 
-    /// The next one, whose namespace then waits behind the others.
+    /// The next waiting build; its namespace goes to the end of the queue.
     fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
         while let Some(mut line) = self.lines.pop_front() {
             let next = line.waiting.pop_front();
@@ -100,7 +101,7 @@ impl Drop for Turn {
         while let Some(next) = state.next() {
             match next.send(Turn(Some(Arc::clone(&shared)))) {
                 Ok(()) => return,
-                // It has gone away; the turn is still this one's to give.
+                // Its caller has gone, so the next one gets the turn.
                 Err(mut turn) => drop(turn.0.take()),
             }
         }
@@ -163,7 +164,7 @@ mod tests {
         drop(gone);
         drop(first);
         let turn = look(&mut stays).unwrap();
-        // Also when the turn had come, and nobody looked.
+        // Also when the turn was granted but never received.
         let unseen = wait(&turns, &guest);
         drop(turn);
         assert!(turns.try_take().is_none());

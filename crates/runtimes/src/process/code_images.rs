@@ -1,4 +1,4 @@
-//! Code of runtimes in huge pages, shared by the snapshots that run it.
+//! Images of runtimes' code in huge pages, shared by the snapshots that run them.
 
 use std::{
     collections::HashMap,
@@ -11,23 +11,24 @@ use std::{
 use flint_sandbox::CodeImage;
 use tokio::sync::Mutex;
 
-/// A program as it is now: an upgrade puts another file in its place.
+/// Identifies a version of an executable file, which an upgrade replaces.
 type Print = (u64, u64, u64, i64, i64);
 
 #[derive(Debug)]
 enum Kept {
-    /// As long as a snapshot has it.
+    /// Shared as long as a snapshot holds it.
     Image(Weak<CodeImage>),
-    /// This host, or this program, cannot.
+    /// Not possible on this host or for this program.
     Impossible,
 }
 
-/// Those that are in use.
+/// The images in use.
 #[derive(Debug, Default)]
 pub(crate) struct CodeImages(Mutex<HashMap<Print, Kept>>);
 
 impl CodeImages {
-    /// The code of a program; `None` where it cannot be shared: the runtime then moves its code by itself, where it can.
+    /// The image of a program's code; `None` if there can be none, and the runtime has to remap its code
+    /// itself, where it can.
     pub(crate) async fn get(&self, program: &Path) -> Option<Arc<CodeImage>> {
         let print = print(program).ok()?;
         let mut kept = self.0.lock().await;
@@ -51,7 +52,7 @@ impl CodeImages {
             }
             Err(error) => {
                 tracing::debug!(program = %program.display(), %error, "its code cannot be shared in huge pages");
-                // What is short now may be there for the next snapshot.
+                // A lack of memory may have passed by the next snapshot.
                 let is_final = matches!(
                     error.kind(),
                     ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::Unsupported

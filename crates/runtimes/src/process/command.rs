@@ -1,4 +1,4 @@
-//! What is executed for a function, and in what kind of sandbox.
+//! The commands for functions, and the sandboxes that they run in.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,36 +15,37 @@ use crate::{
     shims::Shims,
 };
 
-/// Where sandboxes see the shims.
+/// The path of the shims inside sandboxes.
 pub const SHIM: &str = "/runtime";
-/// Where sandboxes see a Java function's archive of classes.
+/// The path of a Java function's class archive inside sandboxes.
 pub const ARCHIVE: &str = "/archive";
-/// Where a server of contract `http` or `openwhisk` listens.
+/// The port on which a server of contract `http` or `openwhisk` listens.
 pub const PORT: u16 = 8080;
 
-/// What a zygote may use beside its function's memory: moving its own to huge pages takes both at once, and rounds up.
+/// What a zygote may use beyond its function's memory limit: while it moves its heap to huge pages it needs
+/// both copies, and sizes are rounded up.
 const HUGE_PAGES: u64 = 64 << 20;
 
-/// A runtime with its shim, ready for any function: argv, mounts and environment.
+/// The command of a runtime with its shim: argv, mounts and environment.
 pub struct ShimCommand<'a> {
     pub(crate) runtime: &'a Runtime,
     pub(crate) shims: &'a Shims,
-    /// Java: the shim as a jar on the host.
+    /// Java only: the shim's jar on the host.
     pub(crate) java: Option<Arc<JavaFiles>>,
     pub(crate) memory: ByteSize,
-    /// The runtime is to become a snapshot.
+    /// Whether the runtime is to become a snapshot.
     pub(crate) zygote: bool,
-    /// Node.js, as a snapshot: its code in huge pages.
+    /// Node.js snapshots only: the image of its code in huge pages.
     pub(crate) image: Option<Arc<CodeImage>>,
 }
 
-/// By which Node.js makes huge pages of its own.
+/// The flag by which Node.js remaps its own code into huge pages.
 const OWN_HUGE_PAGES: &str = "--use-largepages";
 
-/// What the Java shim is started with.
+/// The files that the Java shim starts from.
 #[derive(Clone, Debug)]
 pub struct JavaFiles {
-    /// The folder with `flint-runtime.jar` and archives of the shim's classes.
+    /// The directory with `flint-runtime.jar` and archives of the shim's classes.
     pub folder: PathBuf,
     /// The archive's file name in that folder.
     pub archive: Option<String>,
@@ -54,7 +55,8 @@ impl ShimCommand<'_> {
     fn argv(&self, artefact: Option<&Artefact>) -> Vec<String> {
         let program = self.runtime.inside(&self.runtime.program).display().to_string();
         match self.runtime.family {
-            // A full heap ends in an error that says so, before the kernel kills.
+            // With a limit below the sandbox's, a full heap ends in an error message before the OOM killer
+            // steps in.
             Family::Node => {
                 let mut argv = vec![program, heap_flag(self.memory)];
                 let flags = node::FLAGS.zygote.iter().filter(|_| self.zygote);
@@ -84,7 +86,7 @@ impl ShimCommand<'_> {
                 argv.extend(["-cp".into(), class_path, "flint.Shim".into()]);
                 argv
             }
-            // `House::command` gives no command for these.
+            // Not reached: `House::command` refuses these.
             Family::Go | Family::Php | Family::Ruby => vec![program],
         }
     }
@@ -96,14 +98,14 @@ impl ShimCommand<'_> {
             (family, _) => self.shims.of(family.as_str()),
         };
         if self.runtime.family == Family::Node {
-            // What functions can import without bringing it.
+            // Modules that functions can import without bringing them.
             mounts.push(readonly(source.join("modules"), "/node_modules"));
         }
         mounts.push(readonly(source, &format!("{SHIM}/{}", self.runtime.family)));
         mounts
     }
 
-    /// A sandbox for one function, whose code is there from the beginning.
+    /// A sandbox for one function, whose code is mounted from the start.
     pub fn for_function(&self, id: String, function: &Function, artefact: &Artefact) -> SandboxSpec {
         let mut spec = SandboxSpec::new(id, self.argv(Some(artefact)));
         spec.mounts = self.mounts();
@@ -115,7 +117,7 @@ impl ShimCommand<'_> {
         spec
     }
 
-    /// A sandbox for a runtime without a function.
+    /// A sandbox for a prewarmed runtime without a function.
     pub fn for_stem(&self, id: String, limits: &FunctionLimits) -> SandboxSpec {
         let mut spec = SandboxSpec::new(id, self.argv(None));
         spec.mounts = self.mounts();
@@ -125,13 +127,13 @@ impl ShimCommand<'_> {
         spec
     }
 
-    /// What the shim is told by its environment, and what a zygote has beside other runtimes.
+    /// Adds the shim's environment variables and a zygote's extra settings.
     fn finish(&self, spec: &mut SandboxSpec) {
         spec.env.push(("FLINT_LINK_FD".into(), "3".into()));
         if self.zygote {
             spec.env.push(("FLINT_ZYGOTE".into(), "1".into()));
             if let (Family::Node, Some(helper)) = (self.runtime.family, self.shims.node_helper()) {
-                // It arranges the heap for forks from the beginning.
+                // The helper must arrange the heap before Node.js uses it.
                 spec.env.push(("LD_PRELOAD".into(), format!("{SHIM}/{helper}")));
             }
             if let Some(image) = &self.image {
@@ -140,22 +142,23 @@ impl ShimCommand<'_> {
             }
             spec.zygote = true;
             spec.limits.memory_bytes += HUGE_PAGES;
-            // /tmp is another one in each clone.
+            // Each clone has another /tmp, so it must not be the working directory.
             spec.cwd = "/".into();
         }
     }
 }
 
-/// Node.js: a full heap ends in an error that says so, before the kernel kills.
+/// Node.js only: limits the heap, so that a full one ends in an error message before the OOM killer steps in.
 fn heap_flag(memory: ByteSize) -> String {
     format!("--max-old-space-size={}", (memory.as_mib() * 3 / 4).max(16))
 }
 
-/// The launchers of languages that are reached over contract `actionloop`.
+/// The launchers of languages with contract `actionloop`.
 #[derive(Clone, Copy)]
 pub struct Launchers<'a>(pub(crate) &'a Shims);
 
-/// A sandbox for a function of contract `actionloop`: a program that speaks it itself, or the launcher of its language.
+/// A sandbox for a function of contract `actionloop`: a program that implements the contract, or its
+/// language's launcher.
 pub fn for_action_loop(
     id: String,
     function: &Function,
@@ -178,8 +181,9 @@ pub fn for_action_loop(
     spec
 }
 
-/// Whether a program of contract `actionloop` says `{"ok":true}` once it is ready, when it is asked to by its environment: those of our own
-/// launchers do, and Go programs that were built with OpenWhisk's. A program of which nothing is known may not.
+/// Whether a program of contract `actionloop` acknowledges that it is ready with `{"ok":true}` when its
+/// environment asks for that. Flint's launchers do, and so do Go programs built with OpenWhisk's; an
+/// arbitrary program may not.
 pub fn acknowledges(artefact: &Artefact) -> bool {
     matches!(&artefact.engine, Engine::Language(runtime) if !runtime.family.has_shim())
 }
@@ -188,7 +192,7 @@ pub fn acknowledges(artefact: &Artefact) -> bool {
 pub fn for_program(id: String, function: &Function, artefact: &Artefact) -> SandboxSpec {
     let (argv, runtime) = match &artefact.engine {
         Engine::Native => (vec![artefact.record.code.clone()], None),
-        // What was compiled needs its compiler no more.
+        // A compiled program does not need its compiler.
         Engine::Language(runtime) if runtime.family == Family::Go => {
             (vec![artefact.record.code.clone()], None)
         }
@@ -207,7 +211,7 @@ pub fn for_program(id: String, function: &Function, artefact: &Artefact) -> Sand
     spec
 }
 
-/// An interpreter with the function as its program.
+/// The command of an interpreter with the function as its program.
 fn program_of(runtime: &Runtime, function: &Function, artefact: &Artefact) -> Vec<String> {
     let mut argv = vec![runtime.inside(&runtime.program).display().to_string()];
     let record = &artefact.record;
@@ -222,7 +226,7 @@ fn program_of(runtime: &Runtime, function: &Function, artefact: &Artefact) -> Ve
     argv.extend(java::flags(function.limits.memory));
     let class_path = record.script.clone().unwrap_or_else(|| format!("{CODE}:{CODE}/*:{CODE}/lib/*"));
     match function.main.as_ref().or(record.main.as_ref()) {
-        // A program has a class; the method is a handler's.
+        // A program has only a class; a method is named for handlers.
         Some(main) => {
             argv.extend(["-cp".into(), class_path, main.split('#').next().unwrap_or(main).to_owned()])
         }
@@ -281,7 +285,8 @@ fn recycle_key(function: &Function) -> String {
     format!("{}@{}@{}", function.path, function.revision, function.updated.as_millis())
 }
 
-/// Sets variables, each once: a program finds the first of a name. What the kernel does not take as a variable is left out.
+/// Sets variables, replacing earlier ones of the same name, since a program finds the first. Skips those that
+/// the kernel does not accept.
 pub fn set_all(
     environment: &mut Vec<(String, String)>,
     variables: impl IntoIterator<Item = (String, String)>,

@@ -1,4 +1,4 @@
-//! Ending sandboxes, and saying how they ended.
+//! Ends sandboxes, and tells how they ended.
 
 use std::{io, time::Duration};
 
@@ -7,19 +7,21 @@ use flint_sandbox::{Exit, ExitStatus, Sandbox};
 
 use super::{logs::Logs, output::Output};
 
-/// A process that closed its link is on its way out, which takes its memory's time; one that is not is helped after this long.
+/// How long a process that closed its link may take to exit, during which the kernel frees its memory, before
+/// it is killed.
 const LEAVING: Duration = Duration::from_millis(500);
-/// The kernel ends a whole process tree within this, unless the machine is overloaded; then the answer does not wait for it.
+/// The kernel kills a whole process tree within this time, unless the machine is overloaded. The answer does
+/// not wait longer.
 const DYING: Duration = Duration::from_millis(40);
-/// For stops, which promise that nothing is left.
+/// How long `stop` waits, which promises that nothing is left.
 const DEAD: Duration = Duration::from_secs(30);
 
-/// Signal that ends a program which calls `abort`, as V8 does when its heap is full.
+/// SIGABRT, the end of a program that calls `abort`, as V8 does when its heap is full.
 const ABORT: i32 = 6;
-/// What V8 and the JVM write then.
+/// Written to stderr by V8 and the JVM in that case.
 const HEAP_IS_FULL: [&str; 2] = ["JavaScript heap out of memory", "java.lang.OutOfMemoryError"];
 
-/// The process ended, or broke off, by itself: waits for it and says how.
+/// Waits for a process that ended or closed its link by itself; returns how it ended.
 pub async fn of_itself(sandbox: &Sandbox, output: &mut Output, logs: &mut Logs) -> Fault {
     let exit = tokio::select! {
         exit = gather(sandbox, output, logs) => Some(exit),
@@ -27,7 +29,7 @@ pub async fn of_itself(sandbox: &Sandbox, output: &mut Output, logs: &mut Logs) 
     };
     match exit {
         Some(exit) => fault_of(&exit, logs),
-        // Its status would say that it was killed just now.
+        // Its exit status would only say that it was just killed.
         None => match by_force(sandbox, output, logs).await {
             Some(exit) if exit.oom => Fault::OutOfMemory,
             _ => Fault::Exited { end: None },
@@ -35,13 +37,13 @@ pub async fn of_itself(sandbox: &Sandbox, output: &mut Output, logs: &mut Logs) 
     }
 }
 
-/// Kills it and collects what it wrote, without waiting long; its end, if that was soon.
+/// Kills the sandbox and collects its output, without waiting long; returns how it ended, if it did in time.
 pub async fn by_force(sandbox: &Sandbox, output: &mut Output, logs: &mut Logs) -> Option<Exit> {
     sandbox.kill();
     tokio::time::timeout(DYING, gather(sandbox, output, logs)).await.ok()
 }
 
-/// Kills it and waits until nothing is left.
+/// Kills the sandbox and waits until nothing of it is left.
 pub async fn completely(sandbox: &Sandbox) {
     sandbox.kill();
     if tokio::time::timeout(DEAD, sandbox.wait()).await.is_err() {
@@ -49,9 +51,9 @@ pub async fn completely(sandbox: &Sandbox) {
     }
 }
 
-/// The end, with everything written until then.
+/// Waits for the end and collects all output until then.
 pub async fn gather(sandbox: &Sandbox, output: &mut Output, logs: &mut Logs) -> Exit {
-    // Both at once: a process may wait for its full pipe to be read before it ends.
+    // Concurrently, since a process may be blocked on a full pipe.
     let exit = {
         let reading = output.read_to_end(logs);
         let ended = sandbox.wait();
@@ -65,7 +67,7 @@ pub async fn gather(sandbox: &Sandbox, output: &mut Output, logs: &mut Logs) -> 
     exit
 }
 
-/// The fault of a process that ended before it had answered.
+/// The fault of a process that ended without an answer.
 pub fn fault_of(exit: &Exit, logs: &Logs) -> Fault {
     let aborted = matches!(exit.status, ExitStatus::Signal(ABORT) | ExitStatus::Code(_));
     if exit.oom
@@ -83,7 +85,7 @@ pub fn fault_of(exit: &Exit, logs: &Logs) -> Fault {
     }
 }
 
-/// The fault of a sandbox that did not come to be. `users_program`: what it was to execute came from the user.
+/// The fault of a sandbox that did not start. `users_program`: whether its program came from the user.
 pub fn fault_of_start(error: &flint_sandbox::Error, users_program: bool) -> Fault {
     match error {
         flint_sandbox::Error::TextTooLong { what, .. } => Fault::Developer { message: what.clone() },
@@ -103,14 +105,14 @@ pub fn fault_of_start(error: &flint_sandbox::Error, users_program: bool) -> Faul
     }
 }
 
-/// Takes the processor away, where the host can.
+/// Freezes the sandbox, where the host can.
 pub async fn pause(sandbox: &Sandbox) {
     if let Err(error) = sandbox.freeze().await {
         tracing::debug!(sandbox = sandbox.id(), %error, "not paused");
     }
 }
 
-/// Gives it back.
+/// Thaws it.
 pub async fn resume(sandbox: &Sandbox) {
     if let Err(error) = sandbox.thaw().await {
         tracing::debug!(sandbox = sandbox.id(), %error, "not resumed");

@@ -1,4 +1,4 @@
-//! Lines out of what a function writes to its stdout and stderr.
+//! Splits a function's stdout and stderr into log lines.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,26 +7,26 @@ use flint_model::{ByteSize, LogLine, LogStream};
 /// OpenWhisk runtimes end each activation's output with this line.
 pub const SENTINEL: &[u8] = b"XXX_THE_END_OF_A_WHISK_ACTIVATION_XXX";
 
-/// How far beyond the limit a line is looked at for it.
+/// How far beyond the limit a line is searched for the sentinel.
 const SENTINEL_WITHIN: usize = 4 << 10;
 
-/// Collects lines up to a limit. Beyond it nothing is kept, so an endless flood costs no memory.
+/// Collects lines up to a limit. Nothing is kept beyond it, so an endless flood costs no memory.
 #[derive(Debug)]
 pub struct Logs {
     lines: Vec<LogLine>,
-    /// The last line of each stream, as far as it has come.
+    /// The unfinished last line of each stream.
     partial: [Vec<u8>; 2],
     kept: usize,
     limit: usize,
     truncated: bool,
-    /// Bytes that came, also of what was left out.
+    /// Bytes received, including those left out.
     came: u64,
-    /// The line that marks the end of an activation's output is looked for, and left out.
+    /// Which streams have shown their sentinel; `None` if sentinels are not looked for.
     sentinels: Option<[bool; 2]>,
 }
 
 impl Logs {
-    /// With room for `limit` bytes.
+    /// Keeps at most `limit` bytes.
     pub fn new(limit: ByteSize) -> Self {
         let limit = usize::try_from(limit.as_u64()).unwrap_or(usize::MAX);
         Self {
@@ -40,27 +40,27 @@ impl Logs {
         }
     }
 
-    /// For output that ends with sentinel lines.
+    /// For output that ends with sentinel lines, which are left out.
     pub fn with_sentinels(limit: ByteSize) -> Self {
         Self { sentinels: Some([false; 2]), ..Self::new(limit) }
     }
 
-    /// Both streams have shown their sentinel.
+    /// Whether both streams have shown their sentinel.
     pub fn saw_sentinels(&self) -> bool {
         self.sentinels == Some([true; 2])
     }
 
-    /// One of them has.
+    /// Whether one of them has.
     pub fn saw_a_sentinel(&self) -> bool {
         self.sentinels.is_some_and(|seen| seen.contains(&true))
     }
 
-    /// How many bytes have come, also of what was left out.
+    /// Number of bytes received, including those left out.
     pub fn came(&self) -> u64 {
         self.came
     }
 
-    /// Adds what came on a stream.
+    /// Adds output of a stream.
     pub fn push(&mut self, stream: LogStream, bytes: &[u8]) {
         self.came += bytes.len() as u64;
         if bytes.is_empty() || (self.truncated && self.sentinels.is_none()) {
@@ -69,7 +69,7 @@ impl Logs {
         let time_us = now_us();
         let mut pieces = bytes.split(|byte| *byte == b'\n');
         let Some(mut piece) = pieces.next() else { return };
-        // Each further piece says that the one before it ended with a newline.
+        // Every piece but the last ended with a newline.
         for next in pieces {
             let mut line = std::mem::take(&mut self.partial[index(stream)]);
             if line.is_empty() {
@@ -87,9 +87,9 @@ impl Logs {
         }
     }
 
-    /// Adds to an unfinished line as much as the limit still allows of it.
+    /// Appends to an unfinished line as much as the limit still allows.
     fn extend(&mut self, line: &mut Vec<u8>, more: &[u8]) {
-        // A sentinel that follows other text without a newline, or comes after the limit, must still be recognised.
+        // A sentinel after text without a newline, or beyond the limit, must still be recognised.
         let slack = if self.sentinels.is_some() { SENTINEL_WITHIN } else { 0 };
         let room = (self.limit - self.kept + slack).saturating_sub(line.len());
         if more.len() > room {
@@ -117,7 +117,7 @@ impl Logs {
             self.truncated = true;
             return;
         }
-        // The newline counts: a flood of empty lines is a flood as well.
+        // The newline counts, because empty lines can be a flood too.
         let cost = line.len() + 1;
         if self.truncated && self.kept >= self.limit {
             return;
@@ -137,7 +137,7 @@ impl Logs {
         self.lines.push(LogLine { time_us, stream, text: String::from_utf8_lossy(line).into_owned() });
     }
 
-    /// Everything, also last lines without a newline; and whether something is missing because of the limit.
+    /// All lines, including unfinished ones, and whether some are missing because of the limit.
     pub fn finish(mut self) -> (Vec<LogLine>, bool) {
         for stream in [LogStream::Stdout, LogStream::Stderr] {
             let partial = std::mem::take(&mut self.partial[index(stream)]);
@@ -148,7 +148,7 @@ impl Logs {
         (self.lines, self.truncated)
     }
 
-    /// The last line of stderr with something in it, for an error's text.
+    /// The last line of stderr that is not blank, for an error message.
     pub fn last_error_line(&self) -> Option<String> {
         let partial = String::from_utf8_lossy(&self.partial[1]).trim().to_owned();
         if !partial.is_empty() {
@@ -199,10 +199,24 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_put_together_stream_by_stream() {
+        use LogStream::{Stderr, Stdout};
+        let mut logs = Logs::new(ByteSize::kib(1));
+        let writes: [(_, &[u8]); 4] = [(Stdout, b"a"), (Stderr, b"x\r\n"), (Stdout, b"b\n"), (Stderr, b"y")];
+        for (stream, bytes) in writes {
+            logs.push(stream, bytes);
+        }
+        assert_eq!(texts(logs), (vec!["x".into(), "ab".into(), "y".into()], false));
+    }
+
+    #[test]
     fn what_exceeds_the_limit_is_left_out_and_said() {
         let mut logs = Logs::new(ByteSize::bytes(8));
         logs.push(LogStream::Stdout, b"12345\n6789\nabc\n");
         assert_eq!(texts(logs), (vec!["12345".into(), "67".into()], true));
+        let mut full = Logs::new(ByteSize::bytes(4));
+        full.push(LogStream::Stdout, b"abc\n");
+        assert_eq!(texts(full), (vec!["abc".into()], false));
         let mut endless = Logs::new(ByteSize::bytes(8));
         for _ in 0..1000 {
             endless.push(LogStream::Stdout, &[b'x'; 1000]);

@@ -1,9 +1,10 @@
-//! What calls use.
+//! Measures the resource usage of calls.
 //!
-//! Asking the kernel goes through the launcher and costs more than a short call does. So it is asked after calls that took long
-//! ([`LONG`]) and after every [`EVERY`]th short one; a short call in between is reported with the average of the short calls before it.
-//! As long as there is no average, short calls are measured themselves ([`TRIES`]).
-//! A clone may serve no second call. What it has used is told with its end, and is the figure of its later siblings ([`Siblings`]).
+//! Asking the kernel goes through the launcher and costs more than a short call. So usage is read after calls
+//! of some length ([`LONG`]) and after every [`EVERY`]th short one; the short calls in between are reported
+//! with the average of earlier short calls. As long as there is no average, a few short calls are measured
+//! too ([`TRIES`]). A clone may serve only one call; its usage is known when it has ended, and counts as an
+//! estimate for later clones ([`Siblings`]).
 
 use std::{
     mem,
@@ -17,22 +18,23 @@ use std::{
 use flint_model::{ByteSize, Usage};
 use flint_sandbox::Sandbox;
 
-/// A call from this length on is measured by itself.
+/// A call at least this long is measured individually.
 const LONG: Duration = Duration::from_millis(5);
-/// Short calls between two measurements.
+/// One of so many short calls is measured.
 const EVERY: u32 = 256;
-/// Measurements that short calls may wait for as long as there is no average. The first call of an instance may have paid for its start, so it takes
-/// another to know what stands for the others; and some may come too late.
+/// How many short calls wait for a measurement while there is no average. The first call of an instance may
+/// include costs of its start, so its figure does not count as the average, and some measurements may come
+/// too late.
 const TRIES: u32 = 4;
-/// The launcher may be busy making sandboxes; an answer does not wait long for a figure.
+/// How long an answer waits for its figures. The launcher may be busy making sandboxes.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// That of a short call, even less: as long as the timer can tell.
+/// The same for a short call: the shortest time that the timer can resolve.
 const BRIEFLY: Duration = Duration::from_millis(1);
 
-/// How much the newest sibling counts, as a power of a half.
+/// The weight of the newest sibling, as a negative power of two.
 const NEWEST: u32 = 2;
 
-/// What clones of one snapshot have used, a call on average.
+/// Average usage per call of the clones of one snapshot.
 #[derive(Debug, Default)]
 pub struct Siblings {
     cpu_us: AtomicU64,
@@ -40,7 +42,7 @@ pub struct Siblings {
 }
 
 impl Siblings {
-    /// One has ended after so many calls.
+    /// Adds a clone that ended after this many calls.
     pub fn ended(&self, exit: &flint_sandbox::Exit, calls: u64) {
         if let Some(each) = exit.usage.cpu_us.checked_div(calls) {
             mix(&self.cpu_us, each);
@@ -57,50 +59,51 @@ impl Siblings {
     }
 }
 
-/// A moving average that begins with the first figure. Two that end at once may overwrite each other, which only loses one figure of many.
+/// A moving average that starts with the first figure. Concurrent updates may lose one of many figures, which
+/// does no harm.
 fn mix(average: &AtomicU64, newest: u64) {
     let before = average.load(Ordering::Relaxed);
     let after = if before == 0 { newest } else { before - (before >> NEWEST) + (newest >> NEWEST) };
     average.store(after, Ordering::Relaxed);
 }
 
-/// Zero is what a host without these cgroups says.
+/// A host without the cgroup reports zero.
 fn known(figure: u64) -> Option<u64> {
     (figure > 0).then_some(figure)
 }
 
-/// One instance's account.
+/// The account of one instance.
 #[derive(Debug, Default)]
 pub struct Meter {
     siblings: Option<Arc<Siblings>>,
     cpu_us: u64,
     peak: Option<ByteSize>,
-    /// A call has ended.
+    /// Whether a call has ended.
     served: bool,
-    /// How often the kernel was asked because there was no average.
+    /// How many short calls were measured for want of an average.
     tries: u32,
     /// Short calls since the last measurement.
     unmeasured: u32,
-    /// Their cost, as known from the last measurement that had only such.
+    /// Their average CPU time, from the last measurement that covered short calls only.
     average_us: Option<u64>,
-    /// The host has no figures.
+    /// Whether this host has no figures.
     blind: bool,
 }
 
 impl Meter {
-    /// For a clone: what its siblings have used stands for what is not measured.
+    /// For a clone: its siblings' figures serve as estimates.
     pub fn compare(&mut self, siblings: Arc<Siblings>) {
         self.siblings = Some(siblings);
     }
 
-    /// Takes what was used so far off the account of the calls to come.
+    /// Excludes the usage so far from the calls to come.
     pub async fn reset(&mut self, sandbox: &Sandbox) {
         if let Some(usage) = self.ask(sandbox, PATIENCE).await {
             self.cpu_us = usage.cpu_us;
         }
     }
 
-    /// What the call that began at `began` and has just ended used.
+    /// The usage of the call that began at `began` and has just ended.
     pub async fn after_call(&mut self, sandbox: &Sandbox, began: Instant) -> Usage {
         let long = began.elapsed() >= LONG;
         let is_first = !mem::replace(&mut self.served, true);
@@ -122,7 +125,7 @@ impl Meter {
         Usage { cpu_us: Some(cpu_us), memory_peak: self.peak }
     }
 
-    /// How long the call that has just ended may wait for its figures; `None` where it is not measured.
+    /// How long the call that has just ended may wait for its figures; `None` if it is not measured.
     fn patience(&mut self, long: bool) -> Option<Duration> {
         if self.blind {
             return None;
@@ -135,7 +138,7 @@ impl Meter {
         unknown.then_some(BRIEFLY)
     }
 
-    /// What a call that was not measured is taken to have used.
+    /// The estimated usage of a call that was not measured.
     fn estimate(&self) -> Usage {
         let siblings = self.siblings.as_deref();
         Usage {
@@ -147,10 +150,10 @@ impl Meter {
     async fn ask(&mut self, sandbox: &Sandbox, patience: Duration) -> Option<flint_sandbox::Usage> {
         let usage = match tokio::time::timeout(patience, sandbox.usage()).await.ok()? {
             Ok(usage) => usage,
-            // It has ended, and its last figures are with its end.
+            // It has ended; its exit contains the final figures.
             Err(_) => tokio::time::timeout(patience, sandbox.wait()).await.ok()?.usage,
         };
-        // Zero is what a host without these cgroups says.
+        // A host without the cgroups reports zero.
         self.blind = usage.cpu_us == 0 && usage.memory_bytes == 0;
         if usage.memory_peak_bytes > 0 {
             self.peak = Some(ByteSize::bytes(usage.memory_peak_bytes));
@@ -159,7 +162,7 @@ impl Meter {
     }
 }
 
-/// The figures of a sandbox that has ended.
+/// The usage of a sandbox that has ended.
 pub fn of_exit(exit: &flint_sandbox::Exit) -> Usage {
     Usage {
         cpu_us: known(exit.usage.cpu_us),
@@ -173,7 +176,7 @@ pub async fn memory(sandbox: &Sandbox) -> Option<ByteSize> {
     (usage.memory_bytes > 0).then(|| ByteSize::bytes(usage.memory_bytes))
 }
 
-/// The figures of a sandbox that was killed, when it ends at once.
+/// The usage of a sandbox that was killed, if it ends at once.
 pub async fn of_ended(sandbox: &Sandbox) -> Usage {
     tokio::time::timeout(PATIENCE, sandbox.wait())
         .await
@@ -208,7 +211,7 @@ mod tests {
     #[test]
     fn a_short_call_waits_for_a_measurement_only_where_nothing_stands_for_it() {
         let mut meter = Meter::default();
-        // Long calls are measured anyway, and say nothing about short ones.
+        // Long calls are measured anyway, and tell nothing about short ones.
         for _ in 0..2 * TRIES {
             assert_eq!(meter.patience(true), Some(PATIENCE));
         }

@@ -1,4 +1,4 @@
-//! A sandboxed process as all contracts need it: its command, its output, its time limit and its end.
+//! What all contracts need of a sandboxed process: its command, its output, its time limit and its end.
 
 pub(crate) mod code_images;
 pub mod command;

@@ -1,4 +1,4 @@
-//! The reading ends of a function's stdout and stderr.
+//! The read ends of a function's stdout and stderr.
 
 use std::{
     io,
@@ -20,14 +20,14 @@ use tokio::{
 
 use super::logs::Logs;
 
-/// Read at a time.
+/// How much is read at a time.
 const PIECE: usize = 32 << 10;
-/// Reads in one turn before others get theirs.
+/// How many reads are made before other tasks get their turn.
 const READS_A_TURN: usize = 8;
-/// The most a pipe can hold: what is there when an answer comes is not more.
+/// The largest capacity of a pipe, and so of the output present when an answer arrives.
 const PIPE_MAX: usize = 1 << 20;
 
-/// Both streams; one that the function has closed is gone.
+/// Both streams; `None` once the function has closed it.
 #[derive(Debug)]
 pub struct Output {
     streams: [Option<pipe::Receiver>; 2],
@@ -35,34 +35,34 @@ pub struct Output {
 
 const NAMES: [LogStream; 2] = [LogStream::Stdout, LogStream::Stderr];
 
-/// A pipe of which this side reads.
+/// A pipe whose read end is ours.
 pub fn pipe_from() -> io::Result<(pipe::Receiver, OwnedFd)> {
     let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-    // Unchecked: a new pipe need not be asked whether it is one.
+    // Unchecked, which saves a system call: it is known to be a pipe.
     fcntl_setfl(&ours, OFlags::NONBLOCK)?;
     Ok((pipe::Receiver::from_owned_fd_unchecked(ours)?, theirs))
 }
 
 impl Output {
-    /// Both streams, and their writing ends for the sandbox.
+    /// Both streams, and their write ends for the sandbox.
     pub fn both() -> io::Result<(Self, [OwnedFd; 2])> {
         let (stdout, out) = pipe_from()?;
         let (stderr, err) = pipe_from()?;
         Ok((Self { streams: [Some(stdout), Some(stderr)] }, [out, err]))
     }
 
-    /// Only stderr: stdout is the answer.
+    /// Stderr only, because stdout is the answer.
     pub fn stderr_only() -> io::Result<(Self, OwnedFd)> {
         let (stderr, err) = pipe_from()?;
         Ok((Self { streams: [None, Some(stderr)] }, err))
     }
 
-    /// Whether both have ended.
+    /// Whether both streams have ended.
     pub fn ended(&self) -> bool {
         self.streams.iter().all(Option::is_none)
     }
 
-    /// Takes what is there, within a turn's bound, and arranges to be woken when there is more.
+    /// Reads what is there, up to a bound, and registers for a wake-up when there is more.
     pub fn poll(&mut self, cx: &mut Context<'_>, logs: &mut Logs) {
         for (slot, name) in self.streams.iter_mut().zip(NAMES) {
             let mut reads = 0;
@@ -83,8 +83,8 @@ impl Output {
         }
     }
 
-    /// Takes everything that is in the pipes now. Used when an answer has come: what its call has written is there, and what comes later is
-    /// not waited for, however much it is.
+    /// Reads everything that is in the pipes now. Called when an answer has arrived: all output of its call
+    /// is there already, and later output, however much, is not waited for.
     pub fn drain(&mut self, logs: &mut Logs) {
         for (slot, name) in self.streams.iter_mut().zip(NAMES) {
             let mut taken = 0;
@@ -94,7 +94,7 @@ impl Output {
                     Ok((bytes, _)) if !bytes.is_empty() => {
                         logs.push(name, bytes);
                         taken += bytes.len();
-                        // A short read has emptied the pipe.
+                        // A short read means that the pipe is empty.
                         if bytes.len() < PIECE || taken >= PIPE_MAX {
                             break;
                         }
@@ -107,7 +107,7 @@ impl Output {
         }
     }
 
-    /// Reads both to their ends. Returns early only when dropped.
+    /// Reads both streams to their ends.
     pub async fn read_to_end(&mut self, logs: &mut Logs) {
         std::future::poll_fn(|cx| {
             self.poll(cx, logs);

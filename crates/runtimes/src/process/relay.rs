@@ -1,4 +1,4 @@
-//! The task that goes on with a call after its answer has begun to stream, owned by the call's instance.
+//! The task that continues a call whose answer is streamed, owned by the call's instance.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -7,10 +7,10 @@ use std::{
 
 use tokio::task::JoinHandle;
 
-/// How long a caller may take for what was left of an answer whose instance is stopped.
+/// How long a caller may take to read the rest of an answer whose instance is stopped.
 const LAST_WORDS: Duration = Duration::from_millis(50);
 
-/// At most one task at a time: an instance serves one call.
+/// At most one task at a time, since an instance serves one call.
 #[derive(Debug, Default)]
 pub struct RelayTask(Mutex<Option<JoinHandle<()>>>);
 
@@ -19,12 +19,12 @@ impl RelayTask {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts it.
+    /// Starts the task.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         *self.lock() = Some(tokio::spawn(work));
     }
 
-    /// To be called when the sandbox has ended: the task ends with it, unless its caller takes nothing more.
+    /// Call this once the sandbox has ended: the task then ends too, unless its caller does not read.
     pub async fn finish(&self) {
         let task = self.lock().take();
         if let Some(mut task) = task

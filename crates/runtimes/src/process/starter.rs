@@ -1,4 +1,4 @@
-//! Starting the sandboxes of one function, with a gate to the API where the function may have one.
+//! Starts the sandboxes of one function, with a gate to the API if the function gets one.
 
 use flint_executor::StartContext;
 use flint_gate::{Gate, Gates};
@@ -12,17 +12,17 @@ use crate::House;
 pub struct Starter {
     launcher: Launcher,
     gates: Option<Gates>,
-    /// On whose account they work for as long as they live; `None` when that is told later.
+    /// The namespace for which they work all their life; `None` if it is known later.
     namespace: Option<NamespaceName>,
 }
 
 impl Starter {
-    /// For sandboxes without a gate.
+    /// Starts sandboxes without a gate.
     pub fn plain(launcher: &Launcher) -> Self {
         Self { launcher: launcher.clone(), gates: None, namespace: None }
     }
 
-    /// Starts one.
+    /// Starts a sandbox.
     ///
     /// # Errors
     /// Those of [`Launcher::start`].
@@ -30,7 +30,7 @@ impl Starter {
         self.start_with_gate(spec, io).await.map(|(sandbox, _)| sandbox)
     }
 
-    /// The same, with its gate, which was there before anything ran inside.
+    /// Starts a sandbox; its gate listens before anything runs inside.
     ///
     /// # Errors
     /// Those of [`Launcher::start`].
@@ -47,7 +47,7 @@ impl Starter {
         Ok((sandbox, Some(gate)))
     }
 
-    /// The gate of a sandbox that somebody else has started, and in which only the runtime has run so far.
+    /// Opens the gate of a sandbox that is running already, in which only the runtime has run so far.
     ///
     /// # Errors
     /// [`Error::Ended`], [`Error::Operation`].
@@ -67,7 +67,7 @@ impl Starter {
 }
 
 impl House {
-    /// What starts the sandboxes of a function.
+    /// The starter for a function's sandboxes.
     pub fn starter(&self, function: &Function, context: &StartContext) -> Starter {
         Starter {
             launcher: self.launcher().clone(),

@@ -1,4 +1,4 @@
-//! Deadlines that cost next to nothing when they do not pass.
+//! A timer for deadlines that usually do not pass.
 
 use std::{
     pin::Pin,
@@ -8,8 +8,9 @@ use std::{
 
 use tokio::time::Sleep;
 
-/// A deadline that is moved with every call. Moving it later costs nothing: the timer stays set to the earlier time and looks again
-/// when it goes off. So a busy instance sets a timer once a time limit, not once a call.
+/// A deadline that moves with every call. Moving it later costs nothing: the Tokio timer stays set to the
+/// earlier time and is set again when it fires. So a busy instance sets a timer once per time limit rather
+/// than once per call.
 #[derive(Debug)]
 pub struct Timer {
     sleep: Pin<Box<Sleep>>,
@@ -17,12 +18,12 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Set to `deadline`.
+    /// A timer for `deadline`.
     pub fn new(deadline: Instant) -> Self {
         Self { sleep: Box::pin(tokio::time::sleep_until(deadline.into())), deadline }
     }
 
-    /// Sets it anew.
+    /// Moves the deadline.
     pub fn set(&mut self, deadline: Instant) {
         self.deadline = deadline;
         if self.sleep.is_elapsed() || self.sleep.deadline().into_std() > deadline {
@@ -30,12 +31,12 @@ impl Timer {
         }
     }
 
-    /// What it is set to.
+    /// The deadline.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Ready when the time has come.
+    /// Ready once the deadline has passed.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.sleep.as_mut().poll(cx).is_ready() {
             if Instant::now() >= self.deadline {

@@ -1,4 +1,4 @@
-//! Build tools: programs that run once, in a sandbox of their own, because what they read comes from users.
+//! Build tools: programs that run once, in a sandbox of their own because their input comes from users.
 
 use std::{
     fs::File,
@@ -15,29 +15,29 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::{ending, logs::Logs, output::Output};
 
-/// The most that is kept of what a tool says.
+/// How much of a tool's output is kept.
 const SAID: ByteSize = ByteSize::kib(64);
-/// What `EFBIG` is called.
+/// The message of `EFBIG`.
 const FILE_TOO_LARGE: &str = "File too large";
 
-/// What a step of a build may use.
+/// The limits of a build step.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// How long it may take.
+    /// Its time limit.
     pub within: Duration,
-    /// Its memory.
+    /// Its memory limit.
     pub memory: ByteSize,
-    /// The most it may write.
+    /// Most bytes that it may write.
     pub size: ByteSize,
 }
 
-/// Runs a tool to its end. The error is what it said, or why it did not run.
+/// Runs a tool to its end. The error is its output, or why it did not run.
 pub(crate) async fn run(launcher: &Launcher, spec: &SandboxSpec, within: Duration) -> Result<(), ToolError> {
     run_with(launcher, spec, within, None).await
 }
 
-/// Runs a tool that makes one new file, `product`, which it writes to descriptor 3. Nothing else of what it writes leaves its sandbox, so that
-/// whatever it reads, it cannot fill the disk.
+/// Runs a tool that writes one new file, `product`, through descriptor 3. Nothing else that it writes leaves
+/// its sandbox, so its input cannot make it fill the disk.
 pub(crate) async fn make(
     launcher: &Launcher,
     mut spec: SandboxSpec,
@@ -52,11 +52,11 @@ pub(crate) async fn make(
     judge(made, file.metadata().map_err(not_made)?.len(), most)
 }
 
-/// Runs a tool that makes its product out of `input`: stdin to stdout, both files in memory that have no name. What it says on stderr is its error. Whatever ends this
-/// process leaves nothing of them.
+/// Runs a tool that converts `input`, from stdin to stdout. Both are memfds, of which nothing is left however
+/// this process ends. Its stderr is the error message.
 ///
 /// # Errors
-/// What it said, or why it did not run to its end.
+/// The tool's error message, or why it did not run to its end.
 pub async fn convert(
     launcher: &Launcher,
     mut spec: SandboxSpec,
@@ -77,15 +77,15 @@ pub async fn convert(
     let length = product.metadata().map_err(not_run)?.len();
     judge(ended, length, size)?;
     let mut made = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-    // Where it stands in the file is the tool's affair.
+    // Independent of the file offset, which the tool may have moved.
     product.read_exact_at(&mut made, 0).map_err(not_run)?;
     Ok(made)
 }
 
-/// What the length of its product says of a tool's end.
+/// Judges a tool's end by the length of its product.
 fn judge(ended: Result<(), ToolError>, length: u64, most: ByteSize) -> Result<(), ToolError> {
     match ended {
-        // The product, or a file on the way to it.
+        // Either the product or an intermediate file was too large.
         Err(ToolError::Failed { said, .. }) if length >= most.as_u64() || said.contains(FILE_TOO_LARGE) => {
             Err(ToolError::TooMuch(most))
         }
@@ -135,13 +135,13 @@ async fn run_to_end(
     Err(ToolError::Failed { status: exit.status, said: said.join("\n") })
 }
 
-/// Why a tool did not do its work.
+/// Why a tool failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// It could not be started, or what it made could not be read.
+    /// It could not be started, or its product could not be read.
     #[error("{0}")]
     NotRun(String),
-    /// It was given so much time, and ended.
+    /// It exceeded its time limit and was ended.
     #[error("it took longer than {0:?}")]
     TooLong(Duration),
     /// It reached its memory limit.
@@ -150,18 +150,18 @@ pub enum ToolError {
     /// It wrote more than it may.
     #[error("it makes more than {0}")]
     TooMuch(ByteSize),
-    /// It looked at its input, and did not like it.
+    /// It rejected its input.
     #[error("{status}: {said}")]
     Failed {
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// What it said.
+        /// Its output.
         said: String,
     },
 }
 
 impl ToolError {
-    /// As the deploy that the tool was run for tells it. `refused`: what is to be said when the tool did not like the code.
+    /// The error for the deploy for which the tool ran. `refused` words a rejection of the code.
     pub(crate) fn of_build(self, operation: &str, refused: impl FnOnce(String) -> String) -> PrepareError {
         match self {
             Self::Failed { said, .. } => PrepareError::Code(refused(said)),

@@ -1,5 +1,5 @@
-//! What the processes of a group have used, read through descriptors that stay open: to open a control file costs several times what
-//! reading it does.
+//! CPU time, memory and OOM kills of a cgroup, read through descriptors that stay open: opening a control
+//! file costs several times as much as reading it.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,13 +10,14 @@ use super::{Version, number};
 use crate::descriptors::keep;
 use crate::outcome::Usage;
 
-/// A group's accounts, each absent where the host does not keep it.
+/// The counter files of a cgroup; `None` where the host has no such controller.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     memory: Option<(Version, PathBuf)>,
     /// v1 `memory.max_usage_in_bytes`, v2 `memory.peak`.
     peak: Option<File>,
-    /// Writing to the very descriptor of [`Self::peak`] sets it to what is used now; v2 before 6.12 has no such thing.
+    /// Whether the peak can be reset by writing to it. v2 can from Linux 6.12 on, and resets it only for the
+    /// descriptor that is written to, hence one descriptor for both.
     resets: bool,
     oom: Option<File>,
     cpu: Option<Cpu>,
@@ -59,12 +60,12 @@ impl Counters {
         Self { memory: memory.cloned(), peak, resets, oom, cpu, cpu_before: 0, oom_before: 0 }
     }
 
-    /// From here on, what is told is of a new sandbox.
+    /// Starts counting for a new sandbox.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         if let (Some(peak), true) = (&self.peak, self.resets) {
             match self.memory {
                 Some((Version::V1, _)) => peak.write_at(b"0", 0).map(|_| ())?,
-                // Before 6.12 it can be opened for writing by root, and not be written to.
+                // Before Linux 6.12 root can open `memory.peak` for writing, but the write fails.
                 _ => self.resets = peak.write_at(b"reset", 0).is_ok(),
             }
         }
@@ -73,7 +74,7 @@ impl Counters {
         Ok(())
     }
 
-    /// Whether they can be begun anew.
+    /// Whether the counters can be reset for another sandbox.
     pub(super) const fn can_begin_again(&self) -> bool {
         matches!(self.memory, None | Some((Version::V1, _))) || self.resets
     }
@@ -83,7 +84,7 @@ impl Counters {
         self.oom_kills() > self.oom_before
     }
 
-    /// What is used, and was since [`Self::begin`].
+    /// Present memory, and CPU time and peak memory since [`Self::begin`].
     pub(super) fn usage(&self) -> Usage {
         let memory_bytes = match &self.memory {
             Some((Version::V1, path)) => number(path, "memory.usage_in_bytes").unwrap_or(0),
@@ -93,7 +94,7 @@ impl Counters {
         Usage { memory_bytes, ..self.spent() }
     }
 
-    /// The same when nobody lives there any more: nothing is used.
+    /// The same for an empty cgroup, whose present memory is reported as 0.
     pub(super) fn spent(&self) -> Usage {
         let peak = self.peak.as_ref().and_then(|file| text(file, |text| text.trim().parse().ok()));
         Usage {
@@ -118,14 +119,14 @@ impl Counters {
     }
 }
 
-/// Reads a control file anew.
+/// Reads a control file from its beginning.
 fn text<T>(file: &File, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
     let mut bytes = [0u8; 4096];
     let length = file.read_at(&mut bytes, 0).ok()?;
     parse(std::str::from_utf8(&bytes[..length]).ok()?)
 }
 
-/// The number behind `key` in lines of `key value`.
+/// The number after `key` in a file of `key value` lines.
 fn field(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }

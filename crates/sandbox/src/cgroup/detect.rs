@@ -1,4 +1,4 @@
-//! Which cgroup hierarchies this host has and where this process is in them.
+//! Which cgroup hierarchies this host has, and the cgroup of this process in each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Looks at this host.
+    /// Reads `/proc/self/cgroup` and the mount table.
     pub(crate) fn of_this_process() -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -99,7 +99,8 @@ impl Layout {
     }
 }
 
-/// This process's directory below the mount at `point`, which shows the hierarchy from `root` on.
+/// The directory of this process in a hierarchy that is mounted at `point` and shows the subtree from `root`
+/// on.
 fn place(own: &str, controller: &str, point: &Path, root: &str, exists: &impl Fn(&Path) -> bool) -> PathBuf {
     let path = own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -113,7 +114,8 @@ fn place(own: &str, controller: &str, point: &Path, root: &str, exists: &impl Fn
     });
     let below = path.and_then(|path| path.strip_prefix(root.trim_end_matches('/'))).unwrap_or("");
     let place = point.join(below.trim_start_matches('/'));
-    // In a container without a cgroup namespace the path is that of the host and does not exist here.
+    // In a container without a cgroup namespace, `/proc/self/cgroup` has the host's path, which the mount
+    // does not show.
     if exists(&place) { place } else { point.to_owned() }
 }
 

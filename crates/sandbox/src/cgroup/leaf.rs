@@ -1,4 +1,4 @@
-//! One sandbox's group: its limits while it runs, its accounts, and its return to the pool.
+//! The cgroup of one sandbox: limits while it runs, accounting, and its reuse by the next sandbox.
 
 use std::cell::Cell;
 use std::fs;
@@ -12,17 +12,18 @@ use crate::descriptors::keep;
 use crate::outcome::Usage;
 use crate::spec::ResourceLimits;
 
-/// CPU bandwidth is given out for each of these periods, in microseconds.
+/// The CFS bandwidth period, in microseconds.
 const CPU_PERIOD_US: u64 = 100_000;
 
-/// What the kernel may charge a sandbox's group for each process that is forked from it and has a group of its own, as long as that lives: what it copies before
-/// it is there, and its page tables, which are a small part of the memory. It is some 0.4 to 0.7 MiB, and where there is no room, all of them end at once.
+/// Room in the zygote's memory limit for each living clone. The clone's own cgroup is charged only from its
+/// admission on; what the kernel copies during `fork`, page tables above all, stays charged to the zygote.
+/// That is some 0.4 to 0.7 MiB, and without room for it the OOM killer ends the zygote and all its clones.
 const FORK: u64 = 8 << 20;
 const FORK_PART: u64 = 64;
-/// Room is made for no fewer of them.
+/// Room is made for at least so many clones at a time.
 const FORKS_AT_LEAST: u64 = 16;
 
-/// One sandbox's group in every hierarchy.
+/// The cgroup of one sandbox in every hierarchy in use.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     memory: Option<(Version, PathBuf)>,
@@ -33,7 +34,7 @@ pub(crate) struct Leaf {
     unified: Option<PathBuf>,
     /// `cgroup.procs` of each v1 hierarchy, into which a sandbox's pid 1 writes itself.
     entrances: Vec<OwnedFd>,
-    /// The v2 directory, for CLONE_INTO_CGROUP.
+    /// The v2 directory, for `CLONE_INTO_CGROUP`.
     clone_into: Option<OwnedFd>,
     /// `cgroup.events` of v2.
     events: Option<OwnedFd>,
@@ -43,11 +44,12 @@ pub(crate) struct Leaf {
     oom_event: Option<OwnedFd>,
     counters: Counters,
     limits: Option<(ResourceLimits, u32)>,
-    /// Beyond these there is room for so many forked processes.
+    /// How many clones the present memory limit has room for.
     forks: u64,
-    /// It was told to stand still. A frozen process dies of SIGKILL as it is, and leaves the group frozen.
+    /// Whether the cgroup was told to freeze. On v2 a frozen process dies of SIGKILL, and the empty cgroup
+    /// stays frozen.
     frozen: Cell<bool>,
-    /// It has the processor only while no other leaf wants it.
+    /// Whether `cpu.idle` is set.
     idle: Cell<bool>,
 }
 
@@ -124,7 +126,8 @@ impl Leaf {
         all
     }
 
-    /// Prepares for a new sandbox: limits set (with `extra` processes of our own), counters at zero, nothing stands still.
+    /// Prepares for a new sandbox: thaws, sets the limits (with `extra` processes of our own) and resets the
+    /// counters.
     pub(crate) fn begin(&mut self, limits: &ResourceLimits, extra: u32) -> io::Result<()> {
         if self.frozen.get() {
             self.freeze(false)?;
@@ -145,12 +148,14 @@ impl Leaf {
     fn set_memory(&self, bytes: u64) -> io::Result<()> {
         match &self.memory {
             Some((Version::V1, path)) => {
-                // Memory must never exceed memory+swap, so on the way up the latter goes first.
+                // The kernel refuses a memory limit above that of memory and swap, so the latter is raised
+                // first.
                 let _ = put(path, "memory.memsw.limit_in_bytes", bytes);
                 put(path, "memory.limit_in_bytes", bytes)?;
                 let _ = put(path, "memory.memsw.limit_in_bytes", bytes);
                 let _ = put(path, "memory.swappiness", 0);
-                // What sockets of TCP and UDP hold is not in v1's memory, and without a bound of its own is the host's.
+                // v1 does not charge TCP and UDP socket buffers to the memory limit; without a limit of their
+                // own they are bounded by the host's only.
                 let _ = put(path, "memory.kmem.tcp.limit_in_bytes", bytes);
                 Ok(())
             }
@@ -169,7 +174,8 @@ impl Leaf {
             Some((Version::V1, path)) => {
                 put(path, "cpu.cfs_period_us", CPU_PERIOD_US)?;
                 match put(path, "cpu.cfs_quota_us", quota) {
-                    // v1 refuses more than a group above has, as where the server is in a container with less. That holds all the same.
+                    // v1 refuses a quota above an ancestor's, as in a container with fewer CPUs. The
+                    // ancestor's quota applies in any case.
                     Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                         put(path, "cpu.cfs_quota_us", -1)?;
                     }
@@ -182,8 +188,8 @@ impl Leaf {
         Ok(())
     }
 
-    /// Raises the memory limit of the sandbox that it was begun for, so that so many processes can be forked from it. User code has run in it: it gets no more
-    /// than these need.
+    /// Raises the memory limit so that `forks` clones can be forked from this sandbox. User code has run in
+    /// it, so it gets no more than these need.
     pub(crate) fn make_room(&mut self, forks: u64) -> io::Result<()> {
         let Some((limits, _)) = self.limits.filter(|_| forks > self.forks) else { return Ok(()) };
         let forks = forks.next_power_of_two().max(FORKS_AT_LEAST);
@@ -193,12 +199,12 @@ impl Leaf {
         Ok(())
     }
 
-    /// For CLONE_INTO_CGROUP.
+    /// The v2 directory, for `CLONE_INTO_CGROUP`.
     pub(crate) fn clone_into(&self) -> Option<BorrowedFd<'_>> {
         self.clone_into.as_ref().map(AsFd::as_fd)
     }
 
-    /// Moves the calling process into the v1 groups.
+    /// Moves the calling process into the v1 cgroups.
     pub(crate) fn enter(&self) -> io::Result<()> {
         for entrance in &self.entrances {
             rustix::io::write(entrance, b"0")?;
@@ -206,7 +212,7 @@ impl Leaf {
         Ok(())
     }
 
-    /// Moves a process into all of the groups.
+    /// Moves a process into the cgroup of every hierarchy.
     pub(crate) fn take_in(&self, pid: u32) -> io::Result<()> {
         let text = pid.to_string();
         for entrance in self.entrances.iter().chain(&self.unified_entrance) {
@@ -215,7 +221,7 @@ impl Leaf {
         Ok(())
     }
 
-    /// v1: readable when the memory limit is hit and something is about to be killed.
+    /// v1: readable when the memory limit is hit and the OOM killer is about to run.
     pub(crate) fn oom_event(&self) -> Option<BorrowedFd<'_>> {
         self.oom_event.as_ref().map(AsFd::as_fd)
     }
@@ -225,27 +231,27 @@ impl Leaf {
         self.counters.oom_killed()
     }
 
-    /// What the sandbox uses and has used.
+    /// What the sandbox uses now and has used.
     pub(crate) fn usage(&self) -> Usage {
         self.counters.usage()
     }
 
-    /// What it has used, when nothing lives in it any more.
+    /// What an ended sandbox has used.
     pub(crate) fn spent(&self) -> Usage {
         self.counters.spent()
     }
 
-    /// Whether another sandbox may have it: v2 before 6.12 cannot reset the peak.
+    /// Whether another sandbox may reuse it: v2 before Linux 6.12 cannot reset the memory peak.
     pub(crate) fn recyclable(&self) -> bool {
         self.counters.can_begin_again()
     }
 
-    /// Whether there is a way to freeze.
+    /// Whether this host has a freezer.
     pub(crate) fn can_freeze(&self) -> bool {
         self.unified.is_some() || self.freezer.is_some()
     }
 
-    /// Starts freezing or thawing.
+    /// Starts to freeze or to thaw; [`Self::is_frozen`] tells when freezing is complete.
     pub(crate) fn freeze(&self, frozen: bool) -> io::Result<()> {
         match (&self.unified, &self.freezer) {
             (Some(path), _) => put(path, "cgroup.freeze", u8::from(frozen)),
@@ -256,12 +262,13 @@ impl Leaf {
         Ok(())
     }
 
-    /// v1: a frozen process does not even die.
+    /// Whether SIGKILL has no effect on a frozen process: so it is with the freezer of v1.
     pub(crate) fn needs_thaw_to_die(&self) -> bool {
         self.unified.is_none() && self.freezer.is_some()
     }
 
-    /// Gives its processes the processor only while no other leaf of the tree wants it, or an equal share again. Before Linux 5.15 there is no such thing.
+    /// Gives its processes the CPU only while no other leaf of the tree wants it (`cpu.idle`, Linux 5.15), or
+    /// an equal share again. No effect where there is no such file.
     pub(crate) fn set_idle(&self, idle: bool) {
         if self.idle.get() != idle
             && let Some((_, path)) = &self.cpu
@@ -271,7 +278,7 @@ impl Leaf {
         }
     }
 
-    /// Whether every process stands still.
+    /// Whether every process in it is frozen.
     pub(crate) fn is_frozen(&self) -> bool {
         match (&self.unified, &self.freezer) {
             (Some(path), _) => field(path, "cgroup.events", "frozen").is_ok_and(|frozen| frozen == 1),
@@ -282,9 +289,10 @@ impl Leaf {
         }
     }
 
-    /// Process ids of its members. Threads' processes, not zombies.
+    /// Process ids of its members, without zombies.
     pub(crate) fn members(&self) -> io::Result<Vec<u32>> {
-        // v1 makes the list when a file is opened, and keeps it: that has to be done anew.
+        // v1 builds the list when `cgroup.procs` is opened and serves later reads from it, so the file is
+        // opened each time.
         let Some(procs) = &self.unified_entrance else {
             return self
                 .directories()
@@ -296,7 +304,8 @@ impl Leaf {
         loop {
             let length = rustix::io::pread(procs, &mut bytes, text.len() as u64)?;
             text.extend(&bytes[..length]);
-            // The kernel fills a page as far as there are members: from a part-filled one it need not be asked again.
+            // The kernel fills the buffer while there are members, so a read that comes back less than half
+            // full was the last one.
             if length < bytes.len() / 2 {
                 break;
             }
@@ -305,7 +314,7 @@ impl Leaf {
         Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
     }
 
-    /// Whether nothing lives in it.
+    /// Whether no process is in it.
     pub(crate) fn is_vacant(&self) -> bool {
         match &self.unified {
             Some(_) => self.events.as_ref().is_some_and(|events| {
@@ -317,8 +326,8 @@ impl Leaf {
         }
     }
 
-    /// Kills all its members. They may fork meanwhile, unless the kernel does it (v2 from 5.14 on) or they can be held still: until
-    /// [`Self::is_vacant`], it has to be repeated.
+    /// Kills all members. Only `cgroup.kill` (v2, Linux 5.14) and a freezer keep them from forking meanwhile;
+    /// without either this must be repeated until [`Self::is_vacant`].
     pub(crate) fn kill(&self) {
         if let Some(path) = &self.unified
             && put(path, "cgroup.kill", 1).is_ok()
@@ -334,7 +343,7 @@ impl Leaf {
         let _ = self.freeze(false);
     }
 
-    /// Removes the directories. An error (a dying process is still counted) asks for another try later.
+    /// Removes the directories. Fails while a dying process is still counted as a member: try again later.
     pub(crate) fn remove(&self) -> io::Result<()> {
         let mut result = Ok(());
         for directory in self.directories() {
@@ -347,7 +356,7 @@ impl Leaf {
     }
 }
 
-/// An eventfd that the kernel signals when the group's memory limit is hit (cgroup-v1/memory.rst, section 10).
+/// An eventfd that the kernel signals when the memory limit is hit (cgroup-v1/memory.rst, section 10).
 fn watch_oom_v1(directory: &Path) -> io::Result<OwnedFd> {
     use std::os::fd::AsRawFd;
     let event = rustix::event::eventfd(
@@ -391,7 +400,7 @@ mod tests {
         super::super::remove_trees(&tree.directories(), std::time::Duration::from_secs(60)).unwrap();
     }
 
-    /// As in a container with half a processor.
+    /// A quota above the server's own, as in a container with half a CPU.
     #[test]
     fn more_than_the_server_itself_has_is_no_reason_to_refuse() {
         let tree = Tree::create(&format!("flint-test-quota-{}", std::process::id()), None);
@@ -436,7 +445,7 @@ mod tests {
         leaf.take_in(child.id()).unwrap();
         drop(child.stdin.take());
         assert!(leaf.members().unwrap().contains(&child.id()));
-        // Killing also ends what is frozen.
+        // Killing must end frozen processes too.
         leaf.freeze(true).unwrap();
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while !leaf.is_vacant() {
@@ -449,7 +458,7 @@ mod tests {
         super::super::remove_trees(&tree.directories(), std::time::Duration::from_secs(60)).unwrap();
     }
 
-    /// On v2 a frozen process dies of SIGKILL as it is.
+    /// On v2 a frozen process dies of SIGKILL, and leaves the cgroup frozen.
     #[test]
     fn what_comes_next_does_not_stand_still_because_the_one_before_did() {
         let tree = Tree::create(&format!("flint-test-thaw-{}", std::process::id()), None);

@@ -19,7 +19,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Writes a control file in one `write`.
+/// Writes a control file with a single `write`, as the kernel requires.
 fn put(directory: &Path, file: &str, value: impl std::fmt::Display) -> io::Result<()> {
     let path = directory.join(file);
     fs::OpenOptions::new()
@@ -29,7 +29,8 @@ fn put(directory: &Path, file: &str, value: impl std::fmt::Display) -> io::Resul
         .map_err(|error| annotate(error, &path))
 }
 
-/// Reads a control file at once: they are short, and `fs::read_to_string` asks for the size and reads in pieces.
+/// Reads a control file with a single `read`. `fs::read_to_string` would ask for the size first and read in
+/// pieces.
 fn read(directory: &Path, file: &str) -> io::Result<String> {
     let mut bytes = [0u8; 4096];
     let length = fs::File::open(directory.join(file))?.read(&mut bytes)?;
@@ -44,7 +45,7 @@ fn number(directory: &Path, file: &str) -> io::Result<u64> {
     }
 }
 
-/// Reads the number behind `key` in a control file of `key value` lines.
+/// Reads the number after `key` in a control file of `key value` lines.
 fn field(directory: &Path, file: &str, key: &str) -> io::Result<u64> {
     read(directory, file)?
         .lines()
@@ -52,7 +53,7 @@ fn field(directory: &Path, file: &str, key: &str) -> io::Result<u64> {
         .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }
 
-/// Keeps the system's error number and names the file on standard error of the launcher's debug log.
+/// Names the file in the debug log and returns the error unchanged, so that its errno survives.
 fn annotate(error: io::Error, path: &Path) -> io::Error {
     tracing::debug!(path = %path.display(), %error, "cgroup write failed");
     error

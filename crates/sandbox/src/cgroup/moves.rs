@@ -1,4 +1,4 @@
-//! How fast a process moves from one group to another.
+//! The mount option of cgroup v2 that makes moving a process between cgroups cheap.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::fs::CWD;
 use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fspick};
 
-/// The mount option of cgroup v2 (Linux 6.0) that makes moves cheap, in v1 hierarchies too.
+/// Since Linux 6.0. It speeds up moves in v1 hierarchies too.
 const OPTION: &str = "favordynmods";
 
 /// Where cgroup v2 is mounted, and its options.
@@ -22,21 +22,22 @@ fn mounted() -> Option<(PathBuf, Vec<String>)> {
     })
 }
 
-/// Whether moves are cheap. `None`: there is no cgroup v2 to tell.
+/// Whether moves are cheap; `None` on a host without cgroup v2.
 pub(crate) fn are_cheap() -> Option<bool> {
     mounted().map(|(_, options)| options.iter().any(|option| option == OPTION))
 }
 
-/// Makes moves cheap on this host. Otherwise each that follows on a pause waits until every processor has passed through the scheduler (an RCU grace
-/// period): 7 to 15 ms on a busy two-core machine instead of some 20 µs. Forks and exits of the whole host get a little dearer; from Linux 6.18 on this cannot be undone
-/// before the next boot.
+/// Sets the option on this host. Without it, every move after a pause waits for an RCU grace period, until
+/// every CPU has passed through the scheduler: 7 to 15 ms on a busy two-core machine instead of some 20 µs.
+/// The price is slightly slower forks and exits on the whole host, and from Linux 6.18 on only a reboot
+/// undoes it.
 pub(crate) fn make_cheap() -> io::Result<()> {
     let Some((point, options)) = mounted() else { return Ok(()) };
     if options.iter().any(|option| option == OPTION) {
         return Ok(());
     }
     let context = fspick(CWD, point, FsPickFlags::FSPICK_CLOEXEC)?;
-    // What is not named again is switched off.
+    // Reconfiguring the mount clears every option that is not named.
     for option in options.iter().filter(|option| !["rw", "ro"].contains(&option.as_str())) {
         fsconfig_set_flag(&context, option.as_str())?;
     }

@@ -1,4 +1,4 @@
-//! Removing a launcher's groups, with what runs in them.
+//! Removal of a launcher's cgroups and of the processes in them.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use super::tree::processes;
 /// What was removed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Removed {
-    /// Processes killed, each as often as it was found alive.
+    /// Processes killed; one that survives several attempts is counted each time.
     pub(crate) processes: usize,
     /// Directories.
     pub(crate) groups: usize,
@@ -22,9 +22,10 @@ pub(crate) struct Removed {
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// Kills what runs in the groups at `directories` and below, and removes them. A killed process takes its time to die: attempts go on until
-/// the pauses between them add up to `patience`, so that a machine that stood still meanwhile has lost none of it. The error names who is
-/// still there.
+/// Kills the processes in the cgroups at `directories` and below, and removes the cgroups. A killed process
+/// takes time to die, so attempts go on until the pauses between them add up to `patience`; counting pauses
+/// rather than wall-clock time gives a suspended machine its full patience. The error names the remaining
+/// processes.
 pub(crate) fn remove_trees(directories: &[PathBuf], patience: Duration) -> io::Result<Removed> {
     let mut removed = Removed::default();
     let mut pause = Duration::from_millis(1);
@@ -49,7 +50,8 @@ pub(crate) fn remove_trees(directories: &[PathBuf], patience: Duration) -> io::R
     }
 }
 
-/// One attempt, at everything that is there: what one group refuses does not keep the others.
+/// One attempt at the whole tree: a cgroup that cannot be removed does not stop the others from being
+/// removed.
 fn remove_once(directory: &Path, removed: &mut Removed) -> io::Result<()> {
     let mut result = Ok(());
     for child in children(directory) {
@@ -62,12 +64,12 @@ fn remove_once(directory: &Path, removed: &mut Removed) -> io::Result<()> {
             removed.processes += usize::from(kill_process(pid, Signal::KILL).is_ok());
         }
     }
-    // A v1 freezer keeps killed processes from dying.
+    // The v1 freezer keeps killed processes from dying.
     let _ = put(directory, "freezer.state", "THAWED");
     result?;
     match fs::remove_dir(directory) {
         Ok(()) => removed.groups += 1,
-        // Somebody else has removed it.
+        // Another sweep has removed it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
@@ -82,7 +84,7 @@ fn children(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The tasks in the group and below, each with its name and the state that the kernel has it in.
+/// The tasks in the cgroup and below, each with its name and scheduler state.
 fn members(directory: &Path) -> Vec<String> {
     let mut all: Vec<String> = children(directory).iter().flat_map(|child| members(child)).collect();
     let tasks =
@@ -101,7 +103,7 @@ fn members(directory: &Path) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A sweep that was given up goes on in the background while the next one begins.
+    /// A sweep that ran out of patience may still be at work in the background when the next one begins.
     #[test]
     fn who_removes_a_tree_together_with_another_returns_when_it_is_gone() {
         let scratch = tempfile::tempdir().unwrap();

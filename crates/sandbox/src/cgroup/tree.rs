@@ -1,4 +1,4 @@
-//! This server's own directory in each hierarchy.
+//! The server's own cgroup in each hierarchy, below which every sandbox has a leaf.
 
 use std::fs;
 use std::io;
@@ -6,23 +6,24 @@ use std::path::{Path, PathBuf};
 
 use super::{Controller, Layout, Leaf, Version, put, read};
 
-/// How often the server's processes are moved out of the way, when more come.
+/// How often [`make_room`] tries again while new processes appear.
 const MOVES: u32 = 10;
 
-/// The server's group in each hierarchy in use, and what each is used for.
+/// The server's cgroup in each hierarchy in use, and the controllers that each provides.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// Where each controller is.
+    /// The directory that provides each controller.
     controllers: Vec<(Controller, Version, PathBuf)>,
-    /// The group in v2, used (also without controllers) to freeze, to kill and to measure CPU time.
+    /// The v2 cgroup. Even without controllers it can freeze, kill and account for CPU time.
     unified: Option<PathBuf>,
-    /// What this host does not give, for messages.
+    /// What this host does not provide, for messages.
     pub(crate) missing: Vec<String>,
 }
 
 impl Tree {
-    /// Creates the groups, named `name`, below this process's own. Where v2 asks for it, `server`, this process and their children are moved into a leaf of
-    /// their own; with `None` nothing is moved, and groups that would take it are named and not made.
+    /// Creates cgroups called `name` below this process's own. v2 allows no processes beside children with
+    /// controllers, so `server`, this process and their children are moved into a leaf of their own where
+    /// necessary. With `None` nothing is moved, and cgroups that would need it are named but not created.
     pub(crate) fn create(name: &str, server: Option<u32>) -> Self {
         let layout = Layout::of_this_process();
         let mut tree = Self { controllers: Vec::new(), unified: None, missing: Vec::new() };
@@ -46,7 +47,8 @@ impl Tree {
         tree
     }
 
-    /// Where [`Self::create`] may make a group of that name: known before it makes one, so that no crash leaves a group that nobody knows of.
+    /// Where [`Self::create`] may create a cgroup of that name. The launcher writes these paths to its state
+    /// file first, so that a crash leaves no cgroup that a sweep does not know of.
     pub(crate) fn places(name: &str) -> Vec<PathBuf> {
         let layout = Layout::of_this_process();
         let unified = layout.v2.iter().flat_map(|(own, root)| [own.clone(), root.clone()]);
@@ -75,7 +77,7 @@ impl Tree {
             .copied()
             .filter(|controller| given.split_whitespace().any(|name| name == controller.name()))
             .collect();
-        // All of them where that is possible, otherwise those that this process's own group was given.
+        // All controllers where that is possible, otherwise those that this process's own cgroup was given.
         let has_all = of_own.len() == wanted.len();
         let attempts = [(own, &wanted, has_all), (root, &wanted, true), (own, &of_own, !has_all)];
         let mut why = None;
@@ -96,11 +98,11 @@ impl Tree {
                     }
                     return;
                 }
-                // What stands in the way in its own group is the most telling.
+                // The first failure, that in our own cgroup, says most about the cause.
                 Err(error) => why = why.or(Some(error)),
             }
         }
-        // Without controllers a group can still freeze, kill and count.
+        // A cgroup without controllers can still freeze, kill and count CPU time.
         match make(&own.join(name)) {
             Ok(()) => self.unified = Some(own.join(name)),
             Err(error) => self.missing.push(format!("unified cgroup (v2) in {}: {error}", own.display())),
@@ -115,7 +117,7 @@ impl Tree {
         }
     }
 
-    /// Where `controller` is.
+    /// The version and directory that provide `controller`.
     pub(crate) fn place(&self, controller: Controller) -> Option<(Version, &Path)> {
         let found = self.controllers.iter().find(|(other, ..)| *other == controller);
         found.map(|(_, version, path)| (*version, path.as_path()))
@@ -125,12 +127,12 @@ impl Tree {
         self.unified.as_deref()
     }
 
-    /// Whether limits can be set at all.
+    /// Whether there is no cgroup to put sandboxes into.
     pub(crate) fn is_empty(&self) -> bool {
         self.controllers.is_empty() && self.unified.is_none()
     }
 
-    /// All directories, each once.
+    /// Every directory once.
     pub(crate) fn directories(&self) -> Vec<PathBuf> {
         let mut all: Vec<PathBuf> = self.controllers.iter().map(|(.., path)| path.clone()).collect();
         all.extend(self.unified.clone());
@@ -139,7 +141,7 @@ impl Tree {
         all
     }
 
-    /// As on a host that has v1 only.
+    /// Simulates a host that has v1 only.
     #[cfg(test)]
     pub(super) fn without_v2(mut self) -> Self {
         if let Some(unified) = self.unified.take() {
@@ -155,7 +157,7 @@ impl Tree {
     }
 }
 
-/// Makes a directory unless it is there.
+/// Creates a directory unless it exists.
 fn make(directory: &Path) -> io::Result<()> {
     match fs::create_dir(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -163,7 +165,7 @@ fn make(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the group `name` below `parent` with `wanted` controllers usable in its children.
+/// Creates the cgroup `name` below `parent`, with the `wanted` controllers enabled for its children.
 fn unified_group(
     parent: &Path,
     name: &str,
@@ -176,8 +178,9 @@ fn unified_group(
         }
         Ok(())
     };
-    // v2 lets a group have either processes or children with controllers, but for the root, which alone has no type. Some controllers can be enabled all the same:
-    // then the children are good for threads only.
+    // The rule of v2 that a cgroup has either processes or children with controllers does not apply to the
+    // root, the only cgroup without a `cgroup.type`. Threaded controllers could be enabled beside processes,
+    // but their children would then accept threads only.
     let is_root = !parent.join("cgroup.type").exists();
     if !wanted.is_empty() && !is_root && !processes(parent)?.is_empty() {
         if !only_ours(parent, server)? {
@@ -201,11 +204,11 @@ fn unified_group(
     Ok(directory)
 }
 
-/// Moves all processes of a group into a leaf of their own.
+/// Moves all processes of a cgroup into a leaf beside the sandboxes'.
 fn make_room(parent: &Path) -> io::Result<()> {
     let supervisor = parent.join("supervisor");
     make(&supervisor)?;
-    // A program that the server runs for a moment may come, or go, meanwhile.
+    // The server may start short-lived programs meanwhile, or they may end.
     for _ in 0..MOVES {
         let here = processes(parent)?;
         if here.is_empty() {
@@ -226,11 +229,11 @@ pub(super) fn processes(directory: &Path) -> io::Result<Vec<u32>> {
     Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
-/// Whether nobody is in it but this process, the server, and what these have started.
+/// Whether the cgroup holds only this process, the server and their children.
 fn only_ours(directory: &Path, server: Option<u32>) -> io::Result<bool> {
     let own = [Some(std::process::id()), server];
     let is_own = |pid| own.contains(&Some(pid));
-    // Those of other pid namespaces are listed as 0.
+    // Processes of other pid namespaces are listed as 0.
     let is_ours = |pid| pid != 0 && (is_own(pid) || parent_of(pid).is_none_or(is_own));
     Ok(processes(directory)?.into_iter().all(is_ours))
 }
@@ -238,7 +241,7 @@ fn only_ours(directory: &Path, server: Option<u32>) -> io::Result<bool> {
 /// The parent of a process; `None` when it has ended.
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command name, in parentheses, may contain anything; the state is behind it.
+    // The command name, in parentheses, may contain any character; state and parent follow it.
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
@@ -246,7 +249,7 @@ fn parent_of(pid: u32) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// As a group of v2 that was given these controllers.
+    /// A v2 cgroup with these controllers delegated.
     fn group(directory: &Path, controllers: &str) {
         fs::create_dir_all(directory).unwrap();
         for (file, text) in [("cgroup.controllers", controllers), ("cgroup.subtree_control", "")] {
@@ -254,7 +257,7 @@ mod tests {
         }
     }
 
-    /// systemd gives a user's services memory and pids, and the processor only where it is told so.
+    /// systemd delegates memory and pids to a user's services, and cpu only where it is configured.
     #[test]
     fn what_was_delegated_is_used_though_it_is_not_all() {
         let scratch = tempfile::tempdir().unwrap();
@@ -262,7 +265,7 @@ mod tests {
         group(&own, "memory pids");
         group(&own.join("name"), "memory pids");
         let mut tree = Tree { controllers: Vec::new(), unified: None, missing: Vec::new() };
-        // The root is not this user's to change: there is nothing that could be written to.
+        // The root is not writable for this user.
         tree.create_unified("name", None, &own, &root, &["memory", "pids", "cpu"].map(str::to_owned));
         let place = own.join("name");
         for controller in [Controller::Memory, Controller::Pids] {
@@ -279,7 +282,7 @@ mod tests {
         let own = std::process::id();
         group(scratch.path(), "pids");
         fs::write(scratch.path().join("cgroup.type"), "domain\n").unwrap();
-        // Whether the group could be used, if its processes were moved out of the way.
+        // Whether the cgroup could be used once its processes were moved away.
         let here = |pids: &[u32]| {
             let text: String = pids.iter().map(|pid| format!("{pid}\n")).collect();
             fs::write(scratch.path().join("cgroup.procs"), text).unwrap();

@@ -1,5 +1,6 @@
-//! Pid 1 of a sandbox: trusted code, forked from the launcher, never executed anew. It builds the sandbox around itself, starts the
-//! payload, gives up every privilege and then only reaps; when the payload's main process ends it ends too, and the kernel kills the rest.
+//! Pid 1 of a sandbox: trusted code, forked from the launcher without an `execve`. It builds the sandbox
+//! around itself, starts the payload, drops every privilege and then only reaps. When the payload's main
+//! process ends, it ends too, and the kernel kills the rest of the pid namespace.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,7 +16,7 @@ use crate::outcome::ExitStatus;
 use crate::sys::{self, Forked};
 use crate::{TMP_FD, descriptors};
 
-/// Builds the sandbox and stays its pid 1.
+/// Builds the sandbox and stays as its pid 1.
 pub(crate) fn run(job: &Job<'_>) -> ! {
     let main = match set_up(job) {
         Ok(main) => main,
@@ -24,10 +25,10 @@ pub(crate) fn run(job: &Job<'_>) -> ! {
             sys::exit_now(125);
         }
     };
-    // SAFETY: the descriptor was put there by `arrange_descriptors` and stays open until this process ends.
+    // SAFETY: `arrange_descriptors` put the descriptor there, and it stays open until this process ends.
     let launcher = unsafe { BorrowedFd::borrow_raw(REPORT) };
-    // A launcher that died before the last call in `drop_privileges` could not take this process along; it has left the pipe without
-    // a reader, though.
+    // PR_SET_PDEATHSIG has no effect if the launcher died before it was set. Then the pipe has no reader, and
+    // this write fails.
     if drop_privileges(job.init_uid).is_err() || report::write(launcher, &Report::Running).is_err() {
         sys::exit_now(125);
     }
@@ -44,7 +45,8 @@ fn set_up(job: &Job<'_>) -> Result<i32, Fault> {
     }
     sys::enter(job.network, LinkNameSpaceType::Network).map_err(at("enter the network namespace"))?;
     sys::enter(job.template, LinkNameSpaceType::Mount).map_err(at("enter the root template"))?;
-    // Nothing before this opens or closes a descriptor, nothing after it uses one that the launcher keeps.
+    // Nothing above opens or closes a descriptor, and nothing below uses one that the launcher keeps for
+    // itself.
     if job.in_launchers_table {
         descriptors::leave().map_err(at("leave the launcher's descriptors"))?;
     }
@@ -58,18 +60,19 @@ fn set_up(job: &Job<'_>) -> Result<i32, Fault> {
     let main = if job.spec.spawner {
         fork_spawner(job, &program)
     } else {
-        // SAFETY: this process is single-threaded, and the payload's steps only read what was prepared (or leak what they allocate).
+        // SAFETY: this process is single-threaded, and the payload's steps only read what was prepared, or
+        // leak what they allocate.
         unsafe { sys::vfork(|| payload::run(job, &program)) }
     };
     let main = main.map_err(at("fork the payload"))?;
     for fd in [0, 1, 2, LINK, USERS, TMP_FD] {
-        // SAFETY: these belong to the payload now; nothing here uses them any more.
+        // SAFETY: the payload has copies of its own; nothing here uses these any more.
         unsafe { libc::close(fd) };
     }
     Ok(main)
 }
 
-/// Forks the process that will execute the program for each request, and waits until it can.
+/// Forks the process that will execute the program for each request, and waits until it is ready.
 fn fork_spawner(job: &Job<'_>, program: &payload::Program) -> io::Result<i32> {
     let (reader, ready) = pipe_with(PipeFlags::CLOEXEC)?;
     // SAFETY: this process is single-threaded.
@@ -80,26 +83,26 @@ fn fork_spawner(job: &Job<'_>, program: &payload::Program) -> io::Result<i32> {
         }
         Forked::Parent { pid, .. } => {
             drop(ready);
-            // Without a byte it has reported a fault.
+            // End of file without a byte means that it has reported a fault.
             let _ = rustix::io::retry_on_intr(|| rustix::io::read(&reader, &mut [0u8]));
             Ok(pid)
         }
     }
 }
 
-/// Leaves open only the payload's descriptors, the report pipe and the user namespace, at their fixed places.
+/// Keeps only the payload's descriptors, the report pipe and the user namespace open, at their fixed numbers.
 fn arrange_descriptors(job: &Job<'_>) -> io::Result<()> {
     for (number, fd) in [job.stdin, job.stdout, job.stderr].into_iter().enumerate() {
         sys::dup_onto(fd, number as i32, false)?;
     }
     match job.link {
         Some(link) => sys::dup_onto(link, LINK, false)?,
-        // SAFETY: closes what the launcher keeps there as a placeholder.
+        // SAFETY: closes the launcher's placeholder.
         None => drop(unsafe { libc::close(LINK) }),
     }
     sys::dup_onto(job.report, REPORT, true)?;
     sys::dup_onto(job.users, USERS, true)?;
-    // Last: it may overwrite what the launcher had at that number.
+    // Last, since it may overwrite one of the launcher's descriptors.
     if let Some(tmp) = job.tmp {
         sys::dup_onto(tmp, TMP_FD, false)?;
         sys::close_range(FIRST_CLOSED, TMP_FD - 1, 0)?;
@@ -114,7 +117,8 @@ fn die_with_launcher() -> io::Result<()> {
     Ok(())
 }
 
-/// Becomes an unprivileged process of another uid than the payload's (without root: one without capabilities), which nothing can inspect.
+/// Becomes an unprivileged process that nothing can inspect: under another uid than the payload's, or without
+/// root at least without capabilities.
 fn drop_privileges(uid: Option<u32>) -> io::Result<()> {
     use rustix::fs::{Gid, Uid};
     if let Some(id) = uid {
@@ -126,7 +130,7 @@ fn drop_privileges(uid: Option<u32>) -> io::Result<()> {
     drop_capabilities()?;
     rustix::thread::set_no_new_privs(true)?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    // A change of credentials clears it.
+    // The kernel clears the parent-death signal when credentials change.
     die_with_launcher()
 }
 
@@ -138,7 +142,7 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// Reaps whatever ends, until `main` has.
+/// Reaps children until `main` has ended.
 fn reap_until(main: i32) -> ExitStatus {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
@@ -151,7 +155,7 @@ fn reap_until(main: i32) -> ExitStatus {
                 }
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // Without children there is nothing to wait for.
+            // ECHILD: there is no child left to wait for.
             Err(_) => return ExitStatus::Signal(libc::SIGKILL),
         }
     }

@@ -1,4 +1,5 @@
-//! What runs inside a sandbox before user code does: its pid 1 ([`init`]), and the last steps of the payload's process ([`payload`]).
+//! What runs inside a sandbox before user code: its pid 1 ([`init`]) and the payload's process up to `execve`
+//! ([`payload`]).
 
 pub(crate) mod init;
 mod mounts;
@@ -11,40 +12,42 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use crate::cgroup::Leaf;
 use crate::spec::SandboxSpec;
 
-/// Everything a sandbox is made of, prepared by the launcher. All descriptors are above [`FIRST_FREE`]; those of the leaf, `template` and `network`
-/// are used before pid 1 leaves the launcher's table, the others after.
+/// The parts of a sandbox, prepared by the launcher. All descriptors are numbered [`FIRST_FREE`] or higher.
+/// Those of the leaf, `template` and `network` are used before pid 1 leaves the launcher's descriptor table,
+/// the others after.
 pub(crate) struct Job<'a> {
     pub(crate) spec: &'a SandboxSpec,
-    /// Whether pid 1 begins in the launcher's own descriptor table: see [`crate::descriptors`].
+    /// Whether pid 1 starts with the launcher's own descriptor table: see [`crate::descriptors`].
     pub(crate) in_launchers_table: bool,
     /// `None` on a host without usable cgroups.
     pub(crate) leaf: Option<&'a Leaf>,
-    /// The mount namespace whose `/` is the minimal root.
+    /// A mount namespace whose `/` is the minimal root.
     pub(crate) template: BorrowedFd<'a>,
     pub(crate) network: BorrowedFd<'a>,
-    /// The user namespace in which the payload is uid 1000.
+    /// The user namespace in which the payload has uid 1000.
     pub(crate) users: BorrowedFd<'a>,
-    /// Host uid and gid that pid 1 takes once it has set everything up; `None` without root.
+    /// Host uid and gid that pid 1 takes once everything is set up; `None` without root.
     pub(crate) init_uid: Option<u32>,
     pub(crate) stdin: BorrowedFd<'a>,
     pub(crate) stdout: BorrowedFd<'a>,
     pub(crate) stderr: BorrowedFd<'a>,
     pub(crate) link: Option<BorrowedFd<'a>>,
-    /// The pipe to the launcher.
+    /// The pipe to the launcher, for reports.
     pub(crate) report: BorrowedFd<'a>,
     /// For a zygote: the tmpfs it starts with, at [`crate::TMP_FD`].
     pub(crate) tmp: Option<BorrowedFd<'a>>,
-    /// Detached mounts, in the order of the specification's.
+    /// Detached mounts, in the order of the specification's mounts.
     pub(crate) mounts: &'a [OwnedFd],
-    /// Whether processes must be limited by RLIMIT_NPROC, for want of a pids cgroup.
+    /// Whether to limit processes by RLIMIT_NPROC, because there is no pids cgroup.
     pub(crate) limit_by_uid: bool,
-    /// Whether memory must be limited by RLIMIT_DATA, for want of a memory cgroup.
+    /// Whether to limit memory by RLIMIT_DATA, because there is no memory cgroup.
     pub(crate) limit_data: bool,
 }
 
-/// The launcher keeps lower descriptors occupied, so that the fixed places below are free to be overwritten.
+/// The launcher keeps the lower numbers occupied by placeholders, so that the fixed numbers below can be
+/// overwritten.
 pub(crate) const FIRST_FREE: i32 = 16;
-/// Fixed places inside: 0 to 3 are the payload's.
+/// Fixed descriptor numbers inside; 0 to 3 are the payload's.
 const LINK: i32 = 3;
 const REPORT: i32 = 4;
 const USERS: i32 = 5;

@@ -1,4 +1,5 @@
-//! What each sandbox mounts on top of the shared root: its own `/proc`, its own `/tmp`, and what the caller asked for.
+//! The mounts of each sandbox on top of the shared root: its own `/proc`, its own `/tmp`, and those that the
+//! caller asked for.
 
 use std::io;
 
@@ -9,9 +10,10 @@ use super::Job;
 use crate::error::Fault;
 use crate::fresh;
 
-/// Mounts everything; the caller is in its own copy of the template's mount namespace.
+/// Mounts everything. The calling process must be in its own copy of the template's mount namespace.
 pub(super) fn mount_all(job: &Job<'_>) -> Result<(), Fault> {
-    // Only process directories, and of those only one's own: no kernel logs, no sysctls, no pid 1.
+    // Only process directories, and only those of the reader's own processes: no kernel log, no sysctl, no
+    // pid 1.
     let proc_options = [("subset", "pid".to_owned()), ("hidepid", "invisible".to_owned())];
     let attributes = fresh::SAFE | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     fresh::detached("proc", &proc_options, attributes)
@@ -33,7 +35,7 @@ pub(super) fn mount_all(job: &Job<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Within a user namespace the kernel gives nobody a `/proc` that shows more than the one which is there already.
+/// In a user namespace the kernel refuses a new `/proc` that would show more than a visible one already does.
 fn no_proc(error: io::Error) -> Fault {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return Fault::step("mount /proc", &error);

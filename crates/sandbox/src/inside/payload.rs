@@ -1,6 +1,7 @@
-//! The payload's process from its birth to `execve`: it sheds every privilege, step by step, and only then becomes the user's program.
+//! The payload's process from its creation to `execve`: it drops every privilege step by step before it
+//! becomes the user's program.
 //!
-//! It shares pid 1's memory until `execve` (see [`crate::sys::vfork`]), so it changes nothing there.
+//! Until `execve` it shares pid 1's memory (see [`crate::sys::vfork`]), so it must not change anything there.
 
 use std::ffi::CString;
 use std::io;
@@ -17,17 +18,17 @@ use super::{Job, PAYLOAD_ID, REPORT, USERS, init, spawner};
 use crate::error::Fault;
 use crate::{fence, seccomp, sys};
 
-/// When the whole host runs out of memory, payloads go before the server.
+/// If the whole host runs out of memory, the OOM killer takes payloads before the server.
 const OOM_SCORE: &str = "500";
 
-/// How long a program that is still open for writing is tried again.
+/// How often a program that is still open for writing is tried again.
 const BUSY_TRIES: u32 = 500;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 const DEFAULTS: [(&str, &str); 3] =
     [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/tmp"), ("TMPDIR", "/tmp")];
 
-/// What `execve` needs, as C wants it.
+/// The arguments of `execve` as C strings.
 pub(super) struct Program {
     candidates: Vec<CString>,
     pub(super) argv: Vec<CString>,
@@ -66,12 +67,12 @@ impl Program {
         })
     }
 
-    /// Becomes the program; comes back, with an errno, only when that failed. Allocates nothing.
+    /// Executes the program; returns, with an errno, only on failure. Allocates nothing.
     pub(super) fn execute(&self, argv: &[*const libc::c_char], envp: &[*const libc::c_char]) -> i32 {
         let mut last = libc::ENOENT;
         for candidate in &self.candidates {
             let errno = execute_when_written(candidate, argv, envp).raw_os_error().unwrap_or(libc::EIO);
-            // As a shell does: the most telling refusal is the one to report.
+            // As in a shell, any other refusal outranks "not found" among the candidates of `PATH`.
             if errno != libc::ENOENT && errno != libc::ENOTDIR {
                 last = errno;
                 if errno != libc::EACCES {
@@ -83,7 +84,8 @@ impl Program {
     }
 }
 
-/// Goes all the way to `execve`; returns (an exit code) only when that failed, which the launcher has then been told.
+/// Drops all privileges and executes the program; returns an exit code only on failure, which it has reported
+/// to the launcher.
 pub(super) fn run(job: &Job<'_>, program: &Program) -> i32 {
     let fault = match shed(job) {
         Ok(()) => execute(job, program),
@@ -93,8 +95,8 @@ pub(super) fn run(job: &Job<'_>, program: &Program) -> i32 {
     127
 }
 
-/// Stays, and executes the program for each request; gives an exit code. `ready` is closed once nothing can be refused any more, and with a
-/// byte in it if nothing was.
+/// Drops all privileges and serves as the spawner; returns an exit code. Writes a byte to `ready` once
+/// nothing can fail any more, and closes it in any case.
 pub(super) fn stay(job: &Job<'_>, program: &Program, ready: OwnedFd) -> i32 {
     if let Err(fault) = shed(job) {
         tell(fault);
@@ -106,7 +108,7 @@ pub(super) fn stay(job: &Job<'_>, program: &Program, ready: OwnedFd) -> i32 {
 }
 
 fn tell(fault: Fault) {
-    // SAFETY: open in this process until execve.
+    // SAFETY: open in this process until `execve`.
     let launcher = unsafe { BorrowedFd::borrow_raw(REPORT) };
     let _ = report::write(launcher, &Report::Fault(fault));
 }
@@ -114,12 +116,12 @@ fn tell(fault: Fault) {
 fn shed(job: &Job<'_>) -> Result<(), Fault> {
     let at = |step: &'static str| move |error: io::Error| Fault::step(step, &error);
     let at_errno = |step: &'static str| move |error: rustix::io::Errno| Fault::step(step, &error.into());
-    // With CAP_SYS_RESOURCE it also keeps the payload from lowering it again.
+    // Written with CAP_SYS_RESOURCE it also becomes the minimum, so that the payload cannot lower it again.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     rustix::process::setsid().map_err(at_errno("start a session"))?;
     sys::give_way();
     limits(job).map_err(at("set resource limits"))?;
-    // SAFETY: put there by init, open until execve.
+    // SAFETY: `init` put it there, and it is open until `execve`.
     let users = unsafe { BorrowedFd::borrow_raw(USERS) };
     sys::enter(users, LinkNameSpaceType::User).map_err(at("enter the user namespace"))?;
     empty_bounding_set();
@@ -146,7 +148,8 @@ fn shed(job: &Job<'_>) -> Result<(), Fault> {
     seccomp::install(seccomp::program(job.spec.zygote)).map_err(at("install the system-call filter"))
 }
 
-/// What a runtime may have mapped for writing beyond its limit of memory, where only that can be bounded: it reserves more than it uses.
+/// RLIMIT_DATA counts writable private mappings, of which runtimes reserve more than they use: this much
+/// beyond the memory limit is allowed.
 const RESERVED: u64 = 256 << 20;
 
 fn limits(job: &Job<'_>) -> io::Result<()> {
@@ -164,18 +167,18 @@ fn limits(job: &Job<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// No program executed later can ever regain a capability.
+/// Keeps every program that is executed later from regaining a capability.
 fn empty_bounding_set() {
     for capability in 0..64 {
-        // SAFETY: plain prctl on this thread.
+        // SAFETY: a plain `prctl` on this thread.
         if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } < 0 {
             break;
         }
     }
 }
 
-/// A program that was written a moment ago may still be open for writing in a child that its writer has forked for something else and that has not
-/// come to its own `execve`: that passes.
+/// ETXTBSY passes: a program that was just written may still be open for writing in a child that its writer
+/// has forked and that has not reached its own `execve`.
 fn execute_when_written(
     program: &CString,
     argv: &[*const libc::c_char],

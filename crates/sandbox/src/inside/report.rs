@@ -1,4 +1,4 @@
-//! What a sandbox's pid 1 tells the launcher, through a pipe: small records, each written at once.
+//! The reports of a sandbox's pid 1 to the launcher: small records in a pipe, each written at once.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -17,7 +17,7 @@ pub(crate) enum Report {
     Ended(ExitStatus),
 }
 
-/// Writes one record: a tag, a length, the content. Pipes keep writes below 4 KiB whole.
+/// Writes one record: tag, length, content. Writes to a pipe below 4 KiB (PIPE_BUF) are atomic.
 pub(crate) fn write(pipe: BorrowedFd<'_>, report: &Report) -> io::Result<()> {
     let (tag, mut body) = match report {
         Report::Running => (b'R', Vec::new()),
@@ -34,7 +34,7 @@ pub(crate) fn write(pipe: BorrowedFd<'_>, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Splits received bytes into records; an incomplete or garbled rest is dropped.
+/// Splits received bytes into records; drops an incomplete or malformed remainder.
 pub(crate) fn parse(mut bytes: &[u8]) -> Vec<Report> {
     let mut reports = Vec::new();
     while let [tag, low, high, rest @ ..] = bytes {

@@ -1,7 +1,8 @@
-//! The process that executes a sandbox's program once for each call (see [`crate::SandboxSpec::spawner`]). Trusted code, forked from pid 1; it has shed
-//! every privilege before the first request, and the programs inherit what it has become: filter, Landlock domain, limits, identity.
+//! The process that executes a sandbox's program once per call (see [`crate::SandboxSpec::spawner`]): trusted
+//! code, forked from pid 1. It drops every privilege before the first request, and its programs inherit
+//! filter, Landlock domain, limits and identity.
 //!
-//! It is the reaper of everything that its programs leave behind, so that nothing of a call outlives the call.
+//! It is the subreaper of its programs, so that no process of a call outlives the call.
 
 use std::ffi::CString;
 use std::io;
@@ -16,20 +17,20 @@ use crate::outcome::ExitStatus;
 use crate::spawner::{self, Answer, REQUEST_MAX, Request};
 use crate::sys::{self, Child};
 
-/// What nothing can be told through.
+/// Exit code when nothing can be reported.
 const SILENT: i32 = 111;
 
-/// Before the filter: what can be told of this process to the programs, and who reaps.
+/// Becomes the subreaper of its programs, and non-dumpable.
 pub(super) fn prepare() -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(Pid::INIT))?;
-    // Programs run under the same uid: none may look into this process or take its descriptors.
+    // Programs run under the same uid. They must not read this process's memory or take its descriptors.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(())
 }
 
-/// Executes programs until the server goes; gives the exit code.
+/// Executes programs until the server closes the link; returns the exit code.
 pub(super) fn serve(program: &Program) -> i32 {
-    // SAFETY: the link was put there by `arrange_descriptors` and stays open until this process ends.
+    // SAFETY: `arrange_descriptors` put the link there, and it stays open until this process ends.
     let link = unsafe { BorrowedFd::borrow_raw(LINK) };
     if sys::dup_onto(link, LINK, true).is_err() {
         return SILENT;
@@ -49,19 +50,20 @@ pub(super) fn serve(program: &Program) -> i32 {
 }
 
 fn run(program: &Program, request: &Request, buffer: &[u8], io: [OwnedFd; 3]) -> Answer {
-    // What the call sets replaces the sandbox's own of that name.
+    // A variable of the call replaces the sandbox's own variable of that name.
     let is_set = |own: &CString| request.env.iter().any(|at| name(&buffer[*at..]) == name(own.as_bytes()));
     let env: Vec<&CString> = program.envp.iter().filter(|own| !is_set(own)).collect();
     let strings = |own: &[&CString], more: &[usize]| -> Vec<*const libc::c_char> {
         let own = own.iter().map(|text| text.as_ptr());
-        // Each position is that of a string with its NUL: `Request::parse` has seen it.
+        // Each position is the start of a NUL-terminated string: `Request::parse` has checked it.
         let more = more.iter().map(|at| buffer[*at..].as_ptr().cast());
         own.chain(more).chain([ptr::null()]).collect()
     };
     let argv: Vec<&CString> = program.argv.iter().collect();
     let (argv, envp) = (strings(&argv, &request.arguments), strings(&env, &request.env));
     let mut refused = 0;
-    // SAFETY: this process is single-threaded; the child writes only `refused`, which is read after it has ended.
+    // SAFETY: this process is single-threaded; the child writes only to `refused`, which is read after it has
+    // executed or ended.
     let child = unsafe {
         sys::vfork(|| {
             let _ = rustix::process::setsid();
@@ -89,12 +91,12 @@ fn run(program: &Program, request: &Request, buffer: &[u8], io: [OwnedFd; 3]) ->
     answer
 }
 
-/// The name at the beginning of `NAME=value`.
+/// The name in `NAME=value`.
 fn name(variable: &[u8]) -> &[u8] {
     variable.split(|byte| matches!(byte, b'=' | 0)).next().unwrap_or_default()
 }
 
-/// Waits for `main`, then ends whatever it has left behind.
+/// Waits for `main`, then kills and reaps what it has left behind.
 fn reap(main: libc::pid_t) -> Answer {
     let mut answer =
         Answer { status: Ok(ExitStatus::Signal(libc::SIGKILL)), cpu_us: 0, memory_peak_bytes: 0 };
@@ -108,7 +110,8 @@ fn reap(main: libc::pid_t) -> Answer {
                     (answer.status, wait) = (Ok(status), false);
                 }
             }
-            // Everything but pid 1 and this process. The kernel sees to it that nothing forks its way out.
+            // `kill(-1)` reaches every process but pid 1 and this one, and takes effect before any of them
+            // can fork again.
             Child::Running => {
                 sys::kill_everything();
                 wait = true;

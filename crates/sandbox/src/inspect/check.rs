@@ -1,4 +1,4 @@
-//! The look at a forked process before it gets anything to work on.
+//! Inspection of a clone before it gets any work.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,38 +10,38 @@ use super::{Baseline, Process, Zygote, kcmp, pidfd};
 use crate::TMP_FD;
 use crate::error::Fault;
 
-/// The forked process and what belongs to it.
+/// The clone and what belongs to it.
 pub(crate) struct Candidate<'a> {
     pub(crate) process: Process,
-    /// Opened before anything else was read of it.
+    /// Opened before anything else about the process was read.
     pub(crate) pidfd: BorrowedFd<'a>,
-    /// The file system of its cell.
+    /// The device number of its cell's tmpfs.
     pub(crate) tmp_device: u64,
-    /// The file systems of all cells.
+    /// Whether a device number is that of any cell's tmpfs.
     pub(crate) tmp_devices: &'a dyn Fn(u64) -> bool,
-    /// Whether another process forked from this zygote has this pipe or socket.
+    /// Whether another clone of this zygote has this pipe or socket.
     pub(crate) taken: &'a dyn Fn(&str) -> bool,
-    /// Processes in the zygote's group.
+    /// Processes in the zygote's cgroup.
     pub(crate) members: &'a [u32],
     pub(crate) init: u32,
-    /// How many others can be on their way to a cell.
+    /// How many other clones may be on their way to a cell.
     pub(crate) cells: usize,
 }
 
-/// What may be found.
+/// Why a process is not admitted.
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// Fine only if it is soon over.
+    /// Acceptable only if it is over soon.
     Passing(String),
     Tampered(String),
     /// The process or its zygote has ended.
     Ended,
-    /// Nothing can be said of it: the launcher has too many files open to look.
+    /// The inspection itself failed: the launcher has too many files open.
     Unseen(io::Error),
 }
 
 impl Finding {
-    /// For whoever wanted to have the process.
+    /// As an answer to the caller of [`crate::Cell::admit`].
     pub(crate) fn into_fault(self) -> Fault {
         match self {
             Self::Passing(what) | Self::Tampered(what) => Fault::Tampered { what },
@@ -51,16 +51,17 @@ impl Finding {
     }
 }
 
-/// Where a process has its link.
+/// The number of the link's descriptor.
 const LINK: i32 = 3;
 
 /// How long the zygote may keep a descriptor that it was sent for a clone.
 const DESCRIPTORS_PASS: Duration = Duration::from_secs(2);
-/// How long a forked process may take to be admitted, from when it was first seen.
+/// How long a clone may take from when it was first seen until it is admitted.
 const FORKS_PASS: Duration = Duration::from_secs(20);
 
 impl From<io::Error> for Finding {
-    /// Files of a process can be read as long as it lives, and the launcher may open them.
+    /// A living process's files in `/proc` can always be opened, so any error but a full descriptor table
+    /// means that it has ended.
     fn from(error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => Self::Unseen(error),
@@ -74,7 +75,7 @@ fn tampered<T>(what: impl Into<String>) -> Result<T, Finding> {
 }
 
 impl Zygote {
-    /// Everything that can be told before the process has been moved to its cell. Gives the pipes and sockets that it has.
+    /// All checks that are possible before the process is moved to its cell. Returns its pipes and sockets.
     pub(crate) fn check(&mut self, candidate: &Candidate<'_>) -> Result<Vec<String>, Finding> {
         let zygote_tmp = self.tmp_device;
         let Some(baseline) = &mut self.sealed else { return tampered("its zygote was never sealed") };
@@ -104,7 +105,8 @@ impl Zygote {
         Ok(streams)
     }
 
-    /// What may have changed until the process was in its cell: it may have forked or started a thread. `members`: of the zygote's group, read after the move.
+    /// Checks what may have changed before the process was moved into its cell: it may have forked or started
+    /// a thread. `members`: the processes in the zygote's cgroup, read after the move.
     pub(crate) fn check_again(&self, process: Process, init: u32, members: &[u32]) -> Result<(), Finding> {
         if process.threads()? != 1 {
             return tampered("it has started a thread before it was admitted");
@@ -151,7 +153,7 @@ fn check_kinship(candidate: &Candidate<'_>, zygote: &Baseline) -> Result<(), Fin
     Ok(())
 }
 
-/// Looks at each descriptor of the process by itself; gives its pipes and sockets.
+/// Checks each descriptor of the process; returns its pipes and sockets.
 fn check_descriptors(
     candidate: &Candidate<'_>,
     own: &[Descriptor],
@@ -197,7 +199,7 @@ fn check_descriptors(
 }
 
 impl Baseline {
-    /// All descriptors of a process that was forked.
+    /// All descriptors of a clone.
     fn descriptors_of(&self, process: Process) -> Result<Vec<Descriptor>, Finding> {
         let folder = Listing::open(process, "fd")?;
         if let Some(kept) = &self.kept
@@ -209,14 +211,15 @@ impl Baseline {
         Ok(folder.descriptors()?)
     }
 
-    /// Whether the zygote has just the descriptors that it was sealed with.
+    /// Whether the zygote has exactly the descriptors that it was sealed with.
     fn is_unchanged(&self) -> Result<bool, Finding> {
         let Some(kept) = &self.kept else { return Ok(false) };
         Ok(kept
             .are_all(self.main, &self.descriptors, &self.descriptor_list, || self.main.open_descriptors())?)
     }
 
-    /// Whether the zygote is what it was, and neither it nor another process forked from it holds what belongs to the candidate.
+    /// Checks that the zygote is what it was when sealed, and that neither it nor another clone holds
+    /// anything of the candidate's.
     fn check_zygote(&mut self, candidate: &Candidate<'_>, own: &[Descriptor]) -> Result<(), Finding> {
         if self.task_list.numbers()? != self.threads {
             return tampered("the zygote's threads have changed since it was sealed");
@@ -278,7 +281,7 @@ impl Baseline {
         Ok(())
     }
 
-    /// Looks at the other processes in the zygote's group: forks on their way to their cells.
+    /// Checks the other processes in the zygote's cgroup: clones on their way to their cells.
     fn check_others(&self, candidate: &Candidate<'_>, own: &[Descriptor]) -> Result<Vec<String>, Finding> {
         let known = [candidate.process.0, candidate.init, self.main.0];
         let mut others = Vec::new();
@@ -286,7 +289,7 @@ impl Baseline {
             let other = Process(*pid);
             let parent = match other.parent().map_err(Finding::from) {
                 Ok(parent) => parent,
-                // One that ends meanwhile can do no harm.
+                // A process that has ended meanwhile does no harm.
                 Err(Finding::Ended) => continue,
                 Err(finding) => return Err(finding),
             };
@@ -299,14 +302,14 @@ impl Baseline {
             }
             others.push(other);
         }
-        // One whose cell was given up may still be about to end.
+        // A clone whose cell was given up may be about to end.
         if others.len() > candidate.cells {
             let surplus = others.len() - candidate.cells;
             return Err(Finding::Passing(format!(
                 "the zygote has {surplus} processes besides those asked for"
             )));
         }
-        // Their descriptors last, since they may have many.
+        // Descriptors last, since each process may have many.
         for other in &others {
             match other.descriptors().map_err(Finding::from) {
                 Ok(theirs) => {
@@ -320,7 +323,7 @@ impl Baseline {
     }
 }
 
-/// Whether two processes have an open file in common. Devices without state do not count.
+/// Fails if two processes share an open file. Stateless devices do not count.
 fn shared_with(
     process: Process,
     own: &[Descriptor],
@@ -331,15 +334,15 @@ fn shared_with(
     for mine in own {
         for their in theirs.iter().filter(|their| their.target == mine.target) {
             let same = match mine.kind {
-                // The target tells them apart, and the two ends of one pipe belong together.
+                // The target identifies the object, and the two ends of a pipe belong together.
                 Kind::Pipe | Kind::Socket => true,
                 Kind::Device => false,
-                // A kernel that cannot compare leaves it at that the kinds are harmless ones.
+                // On a kernel without `kcmp` it has to do that all kinds which get here are harmless.
                 _ => kcmp::same_file(process.0, mine.number, other.0, their.number).unwrap_or(false),
             };
             if same {
                 let what = format!("{whose} has a copy of its {}", mine.describe());
-                // A zygote closes its copies of what it was sent for a fork right after it.
+                // A zygote closes its copies of what it was sent for a clone right after the fork.
                 let sent = (0..4).contains(&mine.number) || mine.number == TMP_FD;
                 return Err(if sent { Finding::Passing(what) } else { Finding::Tampered(what) });
             }

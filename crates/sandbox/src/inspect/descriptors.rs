@@ -12,32 +12,32 @@ use rustix::fs::{
 
 use super::Process;
 
-/// One of them.
+/// One open descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Descriptor {
     pub(super) number: i32,
     pub(super) kind: Kind,
-    /// The file system it is in.
+    /// The device number of its file system.
     pub(super) device: u64,
-    /// What it leads to, as `/proc/PID/fd/NUMBER` says.
+    /// The target of the link `/proc/PID/fd/NUMBER`, or an equivalent made of `stat`'s figures.
     pub(super) target: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The target identifies it on this host.
+    /// Its target identifies it on this host.
     Pipe,
-    /// Likewise.
+    /// Its target identifies it on this host.
     Socket,
-    /// What event loops are made of. It has no name: all of a sort have the same target.
+    /// An epoll, eventfd or the like. All of one type have the same target.
     Event,
-    /// Something else without a name.
+    /// Another anonymous inode.
     Anonymous,
-    /// Memory with a descriptor.
+    /// A memfd.
     Memory,
-    /// `/dev/null` or another device without state.
+    /// `/dev/null` or another stateless device.
     Device,
-    /// Something with a path.
+    /// A file with a path.
     Path,
 }
 
@@ -46,12 +46,13 @@ const EVENTS: [&str; 3] = ["anon_inode:[eventpoll]", "anon_inode:[eventfd]", "an
 const DEVICES: [u32; 5] = [3, 5, 7, 8, 9];
 
 impl Descriptor {
-    /// Looks at the one called `name` in a process's directory of them. Only where the file itself does not tell enough, its name is asked for too.
+    /// Reads the descriptor `name` in a `/proc/PID/fd` directory. `readlink` is called only where `stat` does
+    /// not identify the file.
     fn look(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Self>> {
         let Some(number) = name.to_str().ok().and_then(|name| name.parse().ok()) else { return Ok(None) };
         let file = match statat(directory, name, AtFlags::empty()) {
             Ok(file) => file,
-            // Closed meanwhile.
+            // Closed since the directory was listed.
             Err(rustix::io::Errno::NOENT) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -73,7 +74,7 @@ impl Descriptor {
         Ok(Some(Self { number, kind, device: file.st_dev, target }))
     }
 
-    /// What it is, for people.
+    /// A description for messages.
     pub(super) fn describe(&self) -> String {
         format!("descriptor {} ({})", self.number, self.target)
     }
@@ -95,7 +96,7 @@ fn is_stateless(file: &Stat) -> bool {
     major(file.st_rdev) == 1 && DEVICES.contains(&minor(file.st_rdev))
 }
 
-/// A directory of `/proc/PID`, held open to be read again and again.
+/// A directory of `/proc/PID`, kept open so that it can be listed again.
 #[derive(Debug)]
 pub(super) struct Listing(OwnedFd);
 
@@ -105,13 +106,13 @@ impl Listing {
         Ok(Self(openat(CWD, process.path(below), flags, Mode::empty())?))
     }
 
-    /// One descriptor, when it is the `fd` directory; none where that is not open.
+    /// One descriptor of an `fd` directory; `None` if it is not open.
     pub(super) fn look(&self, number: i32) -> io::Result<Option<Descriptor>> {
         let name = std::ffi::CString::new(number.to_string())?;
         Descriptor::look(self.0.as_fd(), &name)
     }
 
-    /// All descriptors by number, when it is the `fd` directory.
+    /// All descriptors of an `fd` directory, by number.
     pub(super) fn descriptors(&self) -> io::Result<Vec<Descriptor>> {
         let mut all = Vec::with_capacity(32);
         self.each(|name| {
@@ -122,7 +123,7 @@ impl Listing {
         Ok(all)
     }
 
-    /// All numbers in it, sorted: thread ids in `task`.
+    /// All numeric names, sorted: for `task`, the thread ids.
     pub(super) fn numbers(&self) -> io::Result<Vec<u32>> {
         let mut all = Vec::with_capacity(8);
         self.each(|name| {
@@ -140,10 +141,11 @@ impl Listing {
         let mut bytes = 0;
         while let Some(entry) = entries.next() {
             let entry = entry?;
-            // An upper bound of its length in the buffer.
+            // An upper bound of the entry's length in the kernel's format.
             bytes += 32 + entry.file_name().to_bytes().len();
             visit(entry.file_name())?;
-            // The kernel fills the buffer as long as there are entries: from a part-filled one it need not be asked again.
+            // The kernel fills the buffer while there are entries, so a buffer that is less than half full
+            // was the last.
             if entries.is_buffer_empty() && bytes < 4096 {
                 break;
             }
@@ -153,7 +155,8 @@ impl Listing {
 }
 
 impl Process {
-    /// How many descriptors are open, in whole; 0 where the kernel (before 6.2) does not count them.
+    /// The number of open descriptors; 0 where the kernel (before 6.2) does not report it as the directory's
+    /// size.
     pub(super) fn open_descriptors(self) -> io::Result<u64> {
         Ok(rustix::fs::stat(self.path("fd"))?.st_size as u64)
     }
@@ -163,7 +166,7 @@ impl Process {
         Listing::open(self, "fd")?.descriptors()
     }
 
-    /// Whether a descriptor was opened for writing too.
+    /// Whether the descriptor was opened for writing.
     pub(super) fn is_writable(self, number: i32) -> io::Result<bool> {
         let text = std::fs::read_to_string(self.path(&format!("fdinfo/{number}")))?;
         let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));

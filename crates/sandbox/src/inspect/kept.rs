@@ -1,7 +1,8 @@
-//! The descriptors of a sealed zygote, held by the launcher too, so that a later look need not read them all again.
+//! The launcher's own copies of a sealed zygote's descriptors, so that later inspections need not read them
+//! all from `/proc` again.
 //!
-//! To compare two descriptors costs a tenth of what looking one up in `/proc` does, and says more: not that there is something of the
-//! same name, but that it is the very same open file.
+//! Comparing two descriptors with `kcmp` costs a tenth of reading one from `/proc`, and proves more: not that
+//! there is a file of the same name, but that it is the same open file description.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -14,8 +15,8 @@ use super::{Process, kcmp, pidfd};
 use crate::TMP_FD;
 use crate::descriptors::keep;
 
-/// Copies of those descriptors that live and die with the zygote anyway. Of its streams and its link there is none: their ends are
-/// noticed by others.
+/// Copies of the descriptors that the zygote keeps for its whole life. Its streams and its link are not
+/// copied: a copy would hide from their peers that the zygote has closed them.
 #[derive(Debug)]
 pub(super) struct Kept {
     copies: Vec<Copy>,
@@ -30,8 +31,8 @@ struct Copy {
 }
 
 impl Kept {
-    /// `None` where the kernel does not give them out or cannot compare them, or when one is not what `descriptors` says: the zygote may
-    /// have changed it since that was read.
+    /// `None` where the kernel does not hand out descriptors or cannot compare them, and when one differs
+    /// from `descriptors`: the zygote may have changed it since they were read.
     pub(super) fn of(zygote: Process, descriptors: &[Descriptor]) -> Option<Self> {
         let handle = pidfd::open(zygote.0).ok()?;
         let own = Process(std::process::id());
@@ -54,11 +55,11 @@ impl Kept {
             });
         }
         let kept = Self { copies, launcher: own.0 };
-        // Also finds out whether the kernel compares at all.
+        // Also finds out whether the kernel has `kcmp` at all.
         kept.unchanged_in(zygote).ok()?.then_some(kept)
     }
 
-    /// Whether the zygote has all of them still, each in its place.
+    /// Whether the zygote still has every copied descriptor at its number.
     fn unchanged_in(&self, zygote: Process) -> io::Result<bool> {
         for copy in &self.copies {
             let own = copy.file.as_fd().as_raw_fd();
@@ -69,8 +70,8 @@ impl Kept {
         Ok(true)
     }
 
-    /// Whether the zygote's descriptors are those of `sealed`, and no more. `open`: how many it has, counted after this was called; false too
-    /// when that cannot be told.
+    /// Whether the zygote has the descriptors of `sealed` and no more. `open` counts its descriptors and is
+    /// called last. False also when that cannot be told.
     pub(super) fn are_all(
         &self,
         zygote: Process,
@@ -87,8 +88,8 @@ impl Kept {
         Ok(self.unchanged_in(zygote)? && open()? == sealed.len() as u64)
     }
 
-    /// All descriptors of a process forked from the zygote, which puts devices in the places of most that it inherited; `None` when it
-    /// has others too, and all have to be looked at.
+    /// All descriptors of a clone, which has put devices in the place of most that it inherited. `None` when
+    /// it has further ones and all must be read from `/proc`.
     pub(super) fn descriptors_of(
         &self,
         process: Process,
@@ -106,7 +107,7 @@ impl Kept {
         Ok((open()? == all.len() as u64).then_some(all))
     }
 
-    /// The zygote's device that the process has in the place of `descriptor`.
+    /// The zygote's device that the clone has at the number of `descriptor`.
     fn device_in(
         &self,
         process: Process,

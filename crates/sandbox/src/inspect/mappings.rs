@@ -6,25 +6,26 @@ use std::os::fd::AsRawFd;
 
 use super::Process;
 
-/// A mapping.
+/// One memory mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub(super) name: String,
     pub(super) writable: bool,
-    /// Of the file, as `stat` gives it.
+    /// The device number of the mapped file.
     pub(super) device: u64,
 }
 
-/// Which mappings are wanted.
+/// Which mappings to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Those that would be shared with a forked process.
+    /// Those that a clone would share.
     Shared,
-    /// Files with code.
+    /// Executable mappings of files.
     Code,
 }
 
-/// So many are looked at, since a process may have ten thousands of them: who has as many has more than can be told to be harmless.
+/// At most so many mappings are listed, since a process may have tens of thousands; a clone with more shared
+/// ones is refused.
 pub(super) const MAPPINGS_MAX: usize = 1024;
 
 /// `struct procmap_query` of Linux 6.11, `include/uapi/linux/fs.h`.
@@ -57,7 +58,8 @@ const FILE_BACKED: u64 = 0x20;
 const PROCMAP_QUERY: libc::c_ulong = 0xc000_6611 | ((size_of::<Query>() as libc::c_ulong) << 16);
 
 impl Process {
-    /// The wanted mappings, at most [`MAPPINGS_MAX`]: asked for one by one where the kernel can, which saves it from printing the hundreds of others.
+    /// The wanted mappings, at most [`MAPPINGS_MAX`]. Queried one by one where the kernel can, which saves it
+    /// from formatting hundreds of others.
     pub(super) fn mappings(self, wanted: Wanted) -> io::Result<Vec<Mapping>> {
         let maps = File::open(self.path("maps"))?;
         match query(&maps, wanted) {
@@ -81,7 +83,8 @@ fn query(maps: &File, wanted: Wanted) -> io::Result<Vec<Mapping>> {
             name: name.as_mut_ptr() as u64,
             ..Query::default()
         };
-        // SAFETY: the kernel writes the structure, whose size it is told, and at most `name_size` bytes to `name`.
+        // SAFETY: the kernel writes the structure, whose size it is given, and at most `name_size` bytes to
+        // `name`.
         if unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY as _, &raw mut query) } < 0 {
             return match io::Error::last_os_error() {
                 error if error.raw_os_error() == Some(libc::ENOENT) => Ok(found),
@@ -133,7 +136,7 @@ fn parse(line: &str) -> Option<(Option<Wanted>, Mapping)> {
     Some((kind, mapping))
 }
 
-/// What is wrong with a mapping that forked processes share; nothing with a part of a file that nobody in the sandbox can write.
+/// Why a shared mapping is not acceptable; `None` for a part of a file that nobody in the sandbox can write.
 pub(super) fn objection(mapping: &Mapping, writable_devices: &dyn Fn(u64) -> bool) -> Option<String> {
     let name = if mapping.name.is_empty() { "anonymous" } else { &mapping.name };
     let object =

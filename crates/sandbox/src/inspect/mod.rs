@@ -1,7 +1,7 @@
-//! Processes of a zygote's sandbox, looked at from outside: at the freeze point ([`Zygote::seal`]), and each fork before it gets anything to work on
-//! ([`Zygote::check`]).
+//! Inspects the processes of a zygote's sandbox from outside: the zygote when it is sealed
+//! ([`Zygote::seal`]), and each clone before it gets any work ([`Zygote::check`]).
 //!
-//! Everything here is read from the kernel; nothing is asked of the processes, which count as hostile.
+//! Everything is read from the kernel and nothing is asked of the processes, which are considered hostile.
 
 mod check;
 mod descriptors;
@@ -19,28 +19,28 @@ use std::time::Instant;
 pub(crate) use check::{Candidate, Finding};
 pub(crate) use process::Process;
 
-/// What is known of the main process of a sandbox whose main process is forked.
+/// A sandbox's zygote, as known to the launcher.
 #[derive(Debug)]
 pub(crate) struct Zygote {
-    /// The file system that it started with as [`crate::TMP_FD`].
+    /// The device number of the tmpfs that it started with as [`crate::TMP_FD`].
     tmp_device: u64,
     sealed: Option<Baseline>,
 }
 
-/// What it was when it was sealed.
+/// The state of the zygote when it was sealed.
 #[derive(Debug)]
 struct Baseline {
     main: Process,
     pid_namespace: u64,
-    /// Its user on the host.
+    /// Its uid on the host.
     owner: u32,
     task_list: descriptors::Listing,
     threads: Vec<u32>,
     descriptor_list: descriptors::Listing,
     descriptors: Vec<descriptors::Descriptor>,
-    /// Where the kernel can do that.
+    /// `None` where the kernel does not hand out or compare descriptors.
     kept: Option<kept::Kept>,
-    /// Descriptors and processes that came later, and since when. An honest zygote has some, for the moment of a fork.
+    /// Descriptors and processes that appeared later, and when. An honest zygote has some during a fork.
     passing: HashMap<String, Instant>,
 }
 
@@ -49,7 +49,7 @@ impl Zygote {
         Self { tmp_device, sealed: None }
     }
 
-    /// The main process, when it has been sealed.
+    /// The main process, once it has been sealed.
     pub(crate) fn main(&self) -> Option<Process> {
         self.sealed.as_ref().map(|baseline| baseline.main)
     }

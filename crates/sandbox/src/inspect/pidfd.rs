@@ -1,4 +1,4 @@
-//! Processes by descriptors that cannot come to mean another one.
+//! Pidfds: references to a process that stay valid when its process id is reused.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::outcome::ExitStatus;
 use crate::sys;
 
-/// Opens the process that has this id now.
+/// Opens the process that has this process id now.
 pub(crate) fn open(pid: u32) -> io::Result<OwnedFd> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
@@ -19,9 +19,9 @@ pub(crate) fn kill(pidfd: BorrowedFd<'_>) {
     let _ = pidfd_send_signal(pidfd, Signal::KILL);
 }
 
-/// Whether it has not been reaped, and so its id means no other process.
+/// Whether it has not been reaped, so that its process id still means this process.
 pub(crate) fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
-    // SAFETY: signal 0 only asks; no siginfo is passed.
+    // SAFETY: signal 0 only checks; no siginfo is passed.
     unsafe {
         libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), 0, std::ptr::null::<u8>(), 0) == 0
     }
@@ -38,14 +38,15 @@ struct PidfdInfo {
 }
 
 const INFO_IDS: u64 = 1 << 0;
-/// Of the parent, among [`PidfdInfo::ids`].
+/// The index of the parent's process id in [`PidfdInfo::ids`].
 const PARENT: usize = 2;
 const INFO_EXIT: u64 = 1 << 3;
 const EXIT_SINCE: (u32, u32) = (6, 15);
 /// `_IOWR(0xff, 11, struct pidfd_info)`
 const GET_INFO: libc::c_ulong = 0xc000_ff0b | ((size_of::<PidfdInfo>() as libc::c_ulong) << 16);
 
-/// The id of a process's parent. An error: it has ended, or this kernel (before 6.13) does not tell.
+/// The process id of the parent. An error if the process has ended or the kernel (before 6.13) has no such
+/// ioctl.
 pub(crate) fn parent(pidfd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut info = PidfdInfo { mask: INFO_IDS, ..PidfdInfo::default() };
     get(pidfd, &mut info)?;
@@ -60,9 +61,11 @@ fn get(pidfd: BorrowedFd<'_>, info: &mut PidfdInfo) -> io::Result<()> {
     }
 }
 
-/// How a process ended that is another's child. `Ok(None)`: not known yet. An error: this kernel (before 6.15) does not tell.
+/// How a process that is not our child ended; `Ok(None)` while that is not known. An error on a kernel before
+/// 6.15.
 pub(crate) fn exit_status(pidfd: BorrowedFd<'_>) -> io::Result<Option<ExitStatus>> {
-    // Kernels that know the question but not this part of the answer look like ones that have no answer yet.
+    // Kernels 6.13 and 6.14 know the ioctl but not the exit code, and would answer as if it were not known
+    // yet.
     if sys::kernel_version() < EXIT_SINCE {
         return Err(io::ErrorKind::Unsupported.into());
     }

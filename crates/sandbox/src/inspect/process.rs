@@ -5,12 +5,12 @@ use std::io;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx};
 
-/// A process by its host id. Whoever reads more than once makes sure, by a pidfd opened before and still alive afterwards, that it was one and the
-/// same process.
+/// A process by its host process id. Reads are of one and the same process only if a pidfd that was opened
+/// before the first still reports it alive after the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process(pub(crate) u32);
 
-/// What `/proc/PID/smaps_rollup` says, in bytes.
+/// The figures of `/proc/PID/smaps_rollup`, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Memory {
     pub(super) private: u64,
@@ -22,25 +22,25 @@ impl Process {
         format!("/proc/{}/{below}", self.0)
     }
 
-    /// The process that it is a child of.
+    /// The process id of its parent.
     pub(super) fn parent(self) -> io::Result<u32> {
-        // In one read: `fs::read_to_string` takes eight calls for it.
+        // In one read: `fs::read_to_string` makes eight system calls for it.
         let file = openat(CWD, self.path("stat"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let mut bytes = [0u8; 1024];
         let length = rustix::io::read(&file, &mut bytes)?;
         let text = String::from_utf8_lossy(&bytes[..length]);
-        // The command name, in parentheses, may contain anything.
+        // The command name, in parentheses, may contain any character.
         let fields = text.rsplit_once(") ").map(|(_, fields)| fields.split(' '));
         let parent = fields.and_then(|mut fields| fields.nth(1)?.parse().ok());
         parent.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// How many threads it has: the kernel counts them as links of their directory.
+    /// The number of threads: the kernel reports it in the link count of `/proc/PID/task`.
     pub(super) fn threads(self) -> io::Result<u32> {
         Ok((rustix::fs::stat(self.path("task"))?.st_nlink as u32).saturating_sub(2))
     }
 
-    /// The memory that it maps; `None` where the kernel does not say.
+    /// The memory that it maps; `None` where the kernel does not report it.
     pub(super) fn memory(self) -> Option<Memory> {
         let text = fs::read_to_string(self.path("smaps_rollup")).ok()?;
         let kib = |name: &str| -> Option<u64> {
@@ -51,34 +51,35 @@ impl Process {
         Some(Memory { private: private << 10, proportional: kib("Pss:")? << 10 })
     }
 
-    /// Its name, for messages.
+    /// Its command name, for messages.
     pub(super) fn name(self) -> String {
         fs::read_to_string(self.path("comm")).unwrap_or_default().trim_end().to_owned()
     }
 
-    /// Its id in the innermost pid namespace.
+    /// Its process id in the innermost pid namespace.
     fn inner_id(self) -> Option<u32> {
         let status = fs::read_to_string(self.path("status")).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
         line.split_whitespace().next_back()?.parse().ok()
     }
 
-    /// The main process of the sandbox whose pid 1 is this process, one of `members`: the first that was made there.
+    /// The main process among `members` of the sandbox whose pid 1 this is: pid 2 of its pid namespace.
     pub(super) fn main_child(self, members: &[u32]) -> Option<Self> {
         members.iter().map(|pid| Self(*pid)).find(|process| process.inner_id() == Some(2))
     }
 
-    /// Identifies its pid namespace.
+    /// The inode number of its pid namespace.
     pub(crate) fn pid_namespace(self) -> io::Result<u64> {
         Ok(rustix::fs::stat(self.path("ns/pid"))?.st_ino)
     }
 
-    /// Its user on the host.
+    /// Its uid on the host.
     pub(super) fn owner(self) -> io::Result<u32> {
         self.owner_of("")
     }
 
-    /// Whether other processes of its user, `owner`, may inspect it: the files below `/proc/PID`, unlike that directory itself, belong to root when not.
+    /// Whether other processes of its user, `owner`, may inspect it. The files below `/proc/PID`, unlike that
+    /// directory itself, belong to root when the process is not dumpable.
     pub(super) fn is_dumpable_of(self, owner: u32) -> io::Result<bool> {
         Ok(self.owner_of("fd")? == owner)
     }
@@ -87,7 +88,7 @@ impl Process {
         Ok(statx(CWD, self.path(below), AtFlags::empty(), StatxFlags::UID)?.stx_uid)
     }
 
-    /// The device of the file system that a link below its directory leads into.
+    /// The device number of the file system that the link `below` in its directory leads to.
     pub(super) fn device_at(self, below: &str) -> io::Result<u64> {
         Ok(rustix::fs::stat(self.path(below))?.st_dev)
     }
@@ -112,7 +113,7 @@ mod tests {
             let threads = text.lines().find_map(|line| line.strip_prefix("Threads:")).unwrap();
             threads.trim().parse::<u32>().unwrap()
         };
-        // Other tests come and go meanwhile: until both were read of the same moment.
+        // The test process's own threads come and go: repeat until both figures are of one moment.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
         loop {
             let (before, links, after) = (status(), own.threads().unwrap(), status());

@@ -1,4 +1,4 @@
-//! The look at a zygote when it is frozen.
+//! Inspection of a zygote at the freeze point, before the first fork.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,18 @@ use crate::TMP_FD;
 use crate::error::Fault;
 use crate::seal::{SealSpec, Sealed};
 
-/// So many reasons of one sort are told, and so many bytes of each. A hostile process has as many as it likes, with names as long as paths may be; what is
-/// told has to fit into one message, also where each byte is six in JSON.
+/// Most reasons of one kind that are reported, each cut to a fixed length. A hostile process can have any
+/// number of them, with names as long as paths, and the report must fit into one message even where JSON
+/// escapes each byte as six.
 const REASONS_MAX: usize = 6;
 const REASON_MAX: usize = 1024;
-/// The same for files with native code.
+/// Most files with native code that are reported.
 const FILES_MAX: usize = 64;
 const FILE_MAX: usize = 256;
 
 impl Zygote {
-    /// Looks at the sandbox with pid 1 `init` and the processes `members`; fixes what later checks compare with.
+    /// Inspects the sandbox with pid 1 `init` and the processes `members`, and keeps the state that later
+    /// checks compare with.
     pub(crate) fn seal(&mut self, init: u32, members: &[u32], expect: &SealSpec) -> Result<Sealed, Fault> {
         self.sealed = None;
         let main = Process(init).main_child(members).ok_or(Fault::Ended)?;
@@ -131,7 +133,7 @@ fn extra_threads(main: Process, threads: &[u32], expect: &SealSpec) -> Option<St
     ))
 }
 
-/// Why a descriptor that is open now must not be.
+/// Why a descriptor must not be open at the freeze point; `None` if it may be.
 fn objection_to(main: Process, descriptor: &Descriptor, all: &[Descriptor]) -> Option<String> {
     let number = descriptor.number;
     if (0..4).contains(&number) || number == TMP_FD {
@@ -142,7 +144,7 @@ fn objection_to(main: Process, descriptor: &Descriptor, all: &[Descriptor]) -> O
         Kind::Event | Kind::Device => None,
         Kind::Socket => close(sockets::describe(main, &descriptor.target)),
         Kind::Pipe => {
-            // With both ends here it is how an event loop wakes itself.
+            // With both ends in this process it is how an event loop wakes itself up.
             let ends = all.iter().filter(|other| other.target == descriptor.target).count();
             if ends >= 2 { None } else { close("a pipe".into()) }
         }
@@ -150,7 +152,7 @@ fn objection_to(main: Process, descriptor: &Descriptor, all: &[Descriptor]) -> O
         Kind::Memory => close(format!("shared memory ({})", descriptor.target)),
         Kind::Path => match main.is_writable(number) {
             Ok(true) => close(format!("{}, for writing,", descriptor.target)),
-            // An error: closed meanwhile.
+            // An error means that it was closed meanwhile.
             Ok(false) | Err(_) => None,
         },
     }

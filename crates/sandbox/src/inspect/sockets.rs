@@ -1,4 +1,4 @@
-//! What a socket is, for messages.
+//! Describes a socket for messages.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,10 +8,11 @@ use super::Process;
 const TABLES: [(&str, &str); 5] =
     [("tcp", "TCP"), ("tcp6", "TCP"), ("udp", "UDP"), ("udp6", "UDP"), ("unix", "Unix")];
 
-/// As much of a table is read: it lists the sockets of the whole sandbox, and is read for each of them.
+/// How much of a table is read: it lists the sockets of the whole sandbox, and is read anew for each socket
+/// described.
 const TABLE_MAX: u64 = 256 * 1024;
 
-/// `a TCP socket`, by the target `socket:[INODE]` of one of its descriptors.
+/// For example `a TCP socket`, from the target `socket:[INODE]` of one of its descriptors.
 pub(super) fn describe(process: Process, target: &str) -> String {
     let inode = target.trim_start_matches("socket:[").trim_end_matches(']');
     for (table, name) in TABLES {

@@ -1,4 +1,4 @@
-//! Admitting forked processes to their cells.
+//! Admission of clones to their cells.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::error::Fault;
 use crate::inspect::{Candidate, Finding, Process, pidfd};
 use crate::wire::Event;
 
-/// How long a zygote may take to close its copies of what it was sent for a fork.
+/// How long a zygote may take to close its copies of the descriptors that it was sent for a clone.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Launcher {
@@ -21,7 +21,7 @@ impl Launcher {
         let Some(cell) = self.cells.get_mut(&sid).filter(|cell| matches!(cell.stage, Stage::Empty)) else {
             return self.tell(&Event::Failed { sid, fault: Fault::Ended }, &[]);
         };
-        // Before any look at it: from here on, the id is known to mean this process for as long as it lives.
+        // Opened before any inspection: while the pidfd reports it alive, the process id means this process.
         match pidfd::open(pid) {
             Ok(pidfd) => {
                 cell.stage = Stage::Waiting { pid, pidfd: keep(pidfd), since };
@@ -35,7 +35,7 @@ impl Launcher {
         }
     }
 
-    /// Tries again what had to wait.
+    /// Tries the admissions again that had to wait.
     pub(super) fn check_waiting(&mut self) {
         for sid in std::mem::take(&mut self.waiting) {
             self.try_to_admit(sid);
@@ -52,14 +52,16 @@ impl Launcher {
         }
     }
 
-    /// Checks the process, moves it, and checks again what may have changed meanwhile.
+    /// Inspects the process, moves it into its cell's cgroup, and checks again what may have changed
+    /// meanwhile.
     fn look(&mut self, sid: u64) -> Result<Vec<String>, Finding> {
         let cell = self.cells.get(&sid).ok_or(Finding::Ended)?;
         let Stage::Waiting { pid, pidfd, .. } = &cell.stage else { return Err(Finding::Ended) };
         let live = self.live.get_mut(&cell.zygote).ok_or(Finding::Ended)?;
         let group = live.slot.leaf.as_ref().ok_or(Finding::Ended)?;
         let siblings = || self.cells.values().filter(|other| other.zygote == cell.zygote);
-        // Looked for, not collected: there may be a thousand clones, and each look is at a few streams.
+        // Searched on demand rather than collected: there may be a thousand clones, and each inspection asks
+        // for a few streams only.
         let has = |other: &Cell, stream: &str| match &other.stage {
             Stage::Running { streams, .. } => streams.iter().any(|its| its == stream),
             _ => false,
@@ -78,7 +80,7 @@ impl Launcher {
         let streams = zygote.check(&candidate)?;
         cell.leaf.take_in(*pid)?;
         zygote.check_again(candidate.process, live.pid, &group.members()?)?;
-        // All that was read was of one and the same process.
+        // Alive to the end, so everything was read from one and the same process.
         if pidfd::is_alive(pidfd.as_fd()) { Ok(streams) } else { Err(Finding::Ended) }
     }
 
@@ -99,7 +101,8 @@ impl Launcher {
         cell.stage = Stage::Running { pidfd, setup_us, streams };
     }
 
-    /// Turns a process away, and ends it if it is one of the sandbox's: the server may have been told any process id.
+    /// Refuses a process, and kills it only if it belongs to the sandbox: the process id came from a hostile
+    /// zygote and may be any.
     pub(super) fn refuse(&mut self, sid: u64, fault: Fault) {
         let Some(cell) = self.cells.get_mut(&sid) else { return };
         if let Stage::Waiting { pid, pidfd, since } = std::mem::replace(&mut cell.stage, Stage::Empty) {

@@ -1,4 +1,4 @@
-//! Questions about running sandboxes, and changes to them.
+//! The launcher's answers to questions about running sandboxes.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -66,7 +66,7 @@ impl Launcher {
     }
 
     fn connect(&self, sid: u64, port: u16, v6: bool) -> Result<std::os::fd::OwnedFd, Fault> {
-        // A forked process is in the network of its zygote.
+        // A clone shares its zygote's network namespace.
         let sid = self.cells.get(&sid).map_or(sid, |cell| cell.zygote);
         let net = self.live(sid)?.slot.net.as_ref().ok_or(Fault::Ended)?;
         self.networks
@@ -97,7 +97,7 @@ impl Launcher {
         leaf.freeze(frozen).map_err(|error| Fault::step(step, &error))
     }
 
-    /// Answers the freezes that are complete, or late, or whose sandbox has ended.
+    /// Answers the freezes that are complete or overdue, or whose sandbox has ended.
     pub(super) fn check_freezing(&mut self) {
         let now = Instant::now();
         for (seq, sid, deadline) in std::mem::take(&mut self.freezing) {
@@ -116,7 +116,8 @@ impl Launcher {
         }
     }
 
-    /// Mounts `source` read-only in a running sandbox. Only the launcher has the right to, as root ([`crate::Launcher::can_attach`]); it visits the sandbox's mount namespace.
+    /// Mounts `source` read-only in a running sandbox. This takes root ([`crate::Launcher::can_attach`]): the
+    /// launcher enters the sandbox's mount namespace and comes back.
     fn attach(&mut self, sid: u64, source: &Path, target: String) -> Result<Told, Fault> {
         if self.cells.contains_key(&sid) {
             let what = "a forked process has the mounts of its zygote; attach to that";
@@ -129,7 +130,7 @@ impl Launcher {
         let live = self.live(sid)?;
         let step = |error: std::io::Error| Fault::step(format!("attach {}", mount.target), &error);
         sys::enter_mounts_of(live.pidfd.as_fd()).map_err(step)?;
-        // Inside, whoever lives there may have written links to `/tmp` and the like: none is followed.
+        // No symbolic link is followed: user code may have planted some, in `/tmp` for instance.
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let attached =
             rustix::fs::openat2(CWD, &mount.target, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)

@@ -1,18 +1,19 @@
-//! Sandboxes that nobody waits for.
+//! Background sandboxes, which get the CPU only while no other sandbox wants it.
 
 use std::time::{Duration, Instant};
 
 use super::{Launcher, Live};
 
-/// How often is looked who has been in the background for long enough.
+/// How often the background is checked for sandboxes that have been in it for long enough.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Those in the background, and when they come to the fore at the latest.
+/// The sandboxes in the background, and the latest moment at which each leaves it.
 #[derive(Default)]
 pub(super) struct Background(Vec<(Instant, u64)>);
 
 impl Background {
-    /// `live` runs its program from now on. If it is of the background it recedes only now: on the way here it held locks of the host's that others wait for.
+    /// Puts a sandbox with [`crate::SandboxSpec::background`] into the background, now that its program runs.
+    /// Not earlier: during set-up it holds locks of the host's kernel that others would wait for.
     pub(super) fn recede(&mut self, sid: u64, live: &Live) {
         if let (Some(longest), Some(leaf)) = (live.background, &live.slot.leaf) {
             leaf.set_idle(true);
@@ -37,7 +38,7 @@ impl Background {
 }
 
 impl Launcher {
-    /// Somebody waits for it.
+    /// Takes a sandbox out of the background, if it is in it: somebody waits for it.
     pub(super) fn come_forward(&mut self, sid: u64) {
         if self.background.forget(sid)
             && let Some(leaf) = self.live.get(&sid).and_then(|live| live.slot.leaf.as_ref())
@@ -46,7 +47,7 @@ impl Launcher {
         }
     }
 
-    /// Beside sandboxes that are busy all the time their turn comes, too.
+    /// Takes out the sandboxes whose time is up, since on a busy host they might never get the CPU.
     pub(super) fn check_background(&mut self) {
         for sid in self.background.late() {
             self.come_forward(sid);

@@ -1,4 +1,4 @@
-//! From a freshly executed process to a launcher: descriptors, signals, namespaces, cgroups, state file.
+//! Turns a freshly executed process into a launcher: descriptors, signals, namespaces, cgroups, state file.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -22,7 +22,7 @@ use crate::state::State;
 use crate::sys;
 use crate::wire::{self, Event, MESSAGE_MAX, Request};
 
-/// The whole life of a launcher process; gives its exit code.
+/// Runs the launcher; returns its exit code.
 pub(super) fn serve() -> i32 {
     let server = match take_control_socket() {
         Ok(server) => server,
@@ -57,7 +57,8 @@ pub(super) fn serve() -> i32 {
     }
 }
 
-/// The server passes the socket as fd 0. It moves up, and `/dev/null` fills the low numbers, which sandboxes overwrite.
+/// Moves the control socket up from fd 0, where the server passes it, and fills the low numbers, which
+/// sandboxes overwrite, with `/dev/null`.
 fn take_control_socket() -> io::Result<OwnedFd> {
     let server = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), FIRST_FREE)?;
     rustix::net::sockopt::socket_type(&server)?;
@@ -65,7 +66,7 @@ fn take_control_socket() -> io::Result<OwnedFd> {
     for number in (0..FIRST_FREE).filter(|number| *number != 2) {
         sys::dup_onto(null.as_fd(), number, true)?;
     }
-    // `null` itself is one of those numbers now.
+    // `null` may have one of those numbers, and must not be closed.
     std::mem::forget(null);
     Ok(server)
 }
@@ -89,7 +90,7 @@ fn detach_from_terminal() {
 
 fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<Launcher, Fault> {
     let at = |step: &'static str| move |error: io::Error| Fault::step(step, &error);
-    // Built here, every sandbox inherits them.
+    // Built once, before any fork, so that every sandbox inherits the filters.
     for zygote in [false, true] {
         crate::seccomp::program(zygote);
     }
@@ -133,7 +134,7 @@ fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<La
     })
 }
 
-/// Removes the state file and the (empty) mount points beside it.
+/// Removes the state file and the empty mount points beside it.
 pub(super) fn remove_state(state: &Path) {
     for kind in RootKind::ALL {
         let place = State::root_place(state, kind);
@@ -143,7 +144,8 @@ pub(super) fn remove_state(state: &Path) {
     let _ = fs::remove_file(state);
 }
 
-/// Whether this process may do everything as the host's root: has the capabilities and the payloads' ids.
+/// Whether this process is root on the host: it has the capabilities, and its user namespace maps the
+/// payloads' uids.
 pub(crate) fn is_root(uid_base: u32) -> bool {
     let needed = CapabilitySet::SYS_ADMIN
         | CapabilitySet::SETUID
@@ -159,11 +161,12 @@ pub(crate) fn is_root(uid_base: u32) -> bool {
     rustix::process::geteuid().is_root() && capable && mapped
 }
 
-/// A private mount namespace; without root, in a user namespace where this process is root.
+/// Enters a private mount namespace; without root within a user namespace in which this process is root.
 fn own_mounts(rootless: bool) -> io::Result<()> {
     if rootless {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-        // A network namespace too: without rights over the host's there would be no way back into it.
+        // A network namespace too: to come back from a sandbox's network, `setns` needs CAP_SYS_ADMIN over
+        // the namespace left, which this process lacks over the host's.
         sys::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWNET)?;
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", format!("0 {} 1", uid.as_raw()))?;

@@ -1,4 +1,4 @@
-//! Cells: places for processes that zygotes fork.
+//! The launcher's cells for clones.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -9,28 +9,28 @@ use crate::error::Fault;
 use crate::seal::{SealSpec, Sealed};
 use crate::spec::ResourceLimits;
 
-/// A place for one process, and the process.
+/// A cell and the clone in it.
 pub(super) struct Cell {
     pub(super) zygote: u64,
     pub(super) leaf: crate::cgroup::Leaf,
-    /// Of its tmpfs, which the launcher itself keeps no descriptor of.
+    /// The device number of its tmpfs, of which the launcher keeps no descriptor.
     pub(super) tmp_device: u64,
-    /// Who may have the group afterwards.
+    /// The recycle key under which its cgroup is kept afterwards.
     pub(super) key: Option<String>,
     pub(super) oom: bool,
     pub(super) stage: Stage,
 }
 
-/// How far it is.
+/// The life of a cell.
 pub(super) enum Stage {
     Empty,
-    /// A process wants in.
+    /// A process waits to be admitted.
     Waiting {
         pid: u32,
         pidfd: OwnedFd,
         since: Instant,
     },
-    /// It is in. `streams`: the streams and sockets it has.
+    /// A process lives in it. `streams`: its pipes and sockets.
     Running {
         pidfd: OwnedFd,
         setup_us: u64,
@@ -45,7 +45,7 @@ pub(super) enum Stage {
 }
 
 impl Cell {
-    /// Whether a process is on its way here.
+    /// Whether a process may still be admitted to it.
     pub(super) fn expects_a_process(&self) -> bool {
         matches!(self.stage, Stage::Empty | Stage::Waiting { .. })
     }
@@ -53,7 +53,7 @@ impl Cell {
 
 impl Launcher {
     pub(super) fn seal(&mut self, sid: u64, expect: &SealSpec) -> Result<Sealed, Fault> {
-        // Calls wait for what it forks.
+        // Calls wait for the zygote's clones.
         self.come_forward(sid);
         let live = self.live.get_mut(&sid).ok_or(Fault::Ended)?;
         let leaf = live.slot.leaf.as_ref().ok_or_else(no_groups)?;
@@ -66,7 +66,7 @@ impl Launcher {
         Ok(sealed)
     }
 
-    /// Makes a cell; gives its tmpfs.
+    /// Makes a cell; returns its tmpfs.
     pub(super) fn make_cell(
         &mut self,
         zygote: u64,
@@ -106,7 +106,7 @@ impl Launcher {
         }
     }
 
-    /// Ends a vacant cell.
+    /// Removes an empty cell.
     pub(super) fn give_back(&mut self, sid: u64) {
         if let Some(cell) = self.cells.remove(&sid)
             && let Some(leaf) = self.groups.keep(cell.key, cell.leaf)
@@ -121,7 +121,8 @@ impl Launcher {
         }
     }
 
-    /// A zygote's pid 1 is ending, and waits for every process in the sandbox to die. v1: what is frozen would not.
+    /// A zygote's pid 1 is ending and waits for every process of its pid namespace to die. Under the freezer
+    /// of v1 they would not, so its cells are thawed.
     pub(super) fn let_cells_die(&self, zygote: u64) {
         for cell in self.cells.values().filter(|cell| cell.zygote == zygote) {
             if cell.leaf.needs_thaw_to_die() {
@@ -130,7 +131,7 @@ impl Launcher {
         }
     }
 
-    /// A zygote's sandbox has ended, and with it every process in it: nobody will come to its empty cells.
+    /// A zygote's sandbox has ended with all its processes: no clone will come to its empty cells.
     pub(super) fn end_cells_of(&mut self, zygote: u64) {
         let all = self.cells.iter().filter(|(_, cell)| cell.zygote == zygote);
         let (mut empty, mut waiting) = (Vec::new(), Vec::new());
@@ -138,7 +139,7 @@ impl Launcher {
             match cell.stage {
                 Stage::Empty => empty.push(*sid),
                 Stage::Waiting { .. } => waiting.push(*sid),
-                // Their own ends are told, too.
+                // Each of these reports its own end.
                 Stage::Running { .. } | Stage::Ending { .. } => {}
             }
         }

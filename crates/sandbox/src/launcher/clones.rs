@@ -1,4 +1,4 @@
-//! What happens to processes in cells: memory limits hit, ends.
+//! Events of clones in their cells: memory limits that are hit, ends.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::inspect::pidfd;
 use crate::outcome::{Exit, ExitStatus};
 use crate::wire::Event;
 
-/// How long the kernel may take to have the exit status ready; it comes with the reaping, at once.
+/// How long to wait for the exit status. The kernel has it once the zygote, or pid 1, has reaped the clone.
 const STATUS_PATIENCE: Duration = Duration::from_millis(500);
 
 impl Launcher {
@@ -23,7 +23,7 @@ impl Launcher {
         }
     }
 
-    /// v1, as for any sandbox: it ends as a whole.
+    /// v1: ends the clone with its whole cell, as a sandbox is ended as a whole.
     fn on_clone_oom(&mut self, sid: u64) {
         let Some(cell) = self.cells.get_mut(&sid) else { return };
         if let Some(event) = cell.leaf.oom_event()
@@ -34,7 +34,7 @@ impl Launcher {
         }
     }
 
-    /// The main process has ended: so does all that it has started.
+    /// The clone's main process has ended, so its descendants are ended too.
     fn on_clone_end(&mut self, sid: u64) {
         let Some(cell) = self.cells.get_mut(&sid) else { return };
         match std::mem::replace(&mut cell.stage, Stage::Empty) {
@@ -50,14 +50,14 @@ impl Launcher {
         }
     }
 
-    /// Tries again to finish what was not over.
+    /// Tries again to finish cells whose processes were still dying.
     pub(super) fn check_ending(&mut self) {
         for sid in std::mem::take(&mut self.ending) {
             self.finish(sid);
         }
     }
 
-    /// Tells the end of a cell when nothing lives there any more.
+    /// Reports the end of a cell once no process is left in it.
     pub(super) fn finish(&mut self, sid: u64) {
         let Some(cell) = self.cells.get(&sid) else { return };
         let Stage::Ending { pidfd, setup_us, since } = &cell.stage else { return };

@@ -1,4 +1,4 @@
-//! What happens to sandboxes: reports of their pid 1, memory limits hit, ends.
+//! Events of sandboxes: reports of their pid 1, memory limits that are hit, ends.
 
 use std::os::fd::AsFd;
 
@@ -37,7 +37,7 @@ impl Launcher {
             Ok(length) => length,
             Err(_) => return,
         };
-        // It has a descriptor table of its own, or needs none any more.
+        // After its first report pid 1 has a descriptor table of its own; at end of file it needs none.
         live.lent = None;
         for report in report::parse(&bytes[..length]) {
             match report {
@@ -63,7 +63,8 @@ impl Launcher {
         }
     }
 
-    /// v1: the memory limit was hit. Rather than let the kernel pick one victim after the other, the sandbox ends.
+    /// v1: the memory limit was hit. The sandbox is ended as a whole, rather than the OOM killer picking one
+    /// process after another.
     fn on_oom(&mut self, sid: u64) {
         let Some(live) = self.live.get_mut(&sid) else { return };
         if let Some(event) = live.slot.leaf.as_ref().and_then(|leaf| leaf.oom_event())
@@ -74,12 +75,13 @@ impl Launcher {
         }
     }
 
-    /// Pid 1 has ended, and with it every process of the sandbox.
+    /// Pid 1 has ended, and with it every process of its pid namespace.
     fn on_end(&mut self, sid: u64) {
         self.on_reports(sid);
         let Some(mut live) = self.live.remove(&sid) else { return };
         let _ = waitid(WaitId::PidFd(live.pidfd.as_fd()), WaitIdOptions::EXITED);
-        // The server has the pidfd too: closing ours would not end the watch, and the end would be told again and again.
+        // The server has a duplicate of the pidfd, so closing ours would not remove it from epoll, which
+        // would report the end for ever.
         let _ = epoll::delete(&self.epoll, &live.pidfd);
         let _ = epoll::delete(&self.epoll, &live.reports);
         let leaf = live.slot.leaf.as_ref();
@@ -118,7 +120,7 @@ impl Launcher {
         }
     }
 
-    /// Gives a slot back without its cgroup and network.
+    /// Gives a slot back without its cgroup and network namespace.
     pub(super) fn discard(&mut self, slot: Slot) {
         let (leaf, net) = self.slots.blank(slot);
         self.dispose(leaf, net);

@@ -1,10 +1,10 @@
-//! Groups of ended cells, kept for others of the same key.
+//! Cgroups of ended cells, kept for later cells with the same key.
 
 use std::collections::VecDeque;
 
 use crate::cgroup::Leaf;
 
-/// Vacant groups, the longest unused first.
+/// Empty cgroups, the longest unused first.
 pub(super) struct Groups {
     idle: VecDeque<(String, Leaf)>,
     limit: usize,
@@ -21,7 +21,7 @@ impl Groups {
         self.idle.remove(at).map(|(_, leaf)| leaf)
     }
 
-    /// Keeps a group for its key; gives back one to be removed.
+    /// Keeps a cgroup under its key; returns one that has to be removed instead.
     pub(super) fn keep(&mut self, key: Option<String>, leaf: Leaf) -> Option<Leaf> {
         let Some(key) = key.filter(|_| leaf.recyclable()) else { return Some(leaf) };
         self.idle.push_back((key, leaf));

@@ -1,5 +1,5 @@
-//! The launcher process: single-threaded, small, the only process that makes sandboxes. It serves one server over one socket
-//! and ends, with everything it made, when that socket closes.
+//! The launcher process: small and single-threaded, the only process that makes sandboxes. It serves one
+//! server over one socket and ends, with everything it made, when that socket closes.
 
 mod admissions;
 mod asks;
@@ -35,7 +35,7 @@ use groups::Groups;
 use slots::{Slot, Slots};
 use start::Lent;
 
-/// The argument that makes an executable a launcher.
+/// The argument that turns an executable into a launcher.
 pub(crate) const ARGUMENT: &str = "__launcher";
 
 /// See [`crate::launcher_entry`].
@@ -46,78 +46,79 @@ pub(crate) fn entry() {
     }
 }
 
-/// Everything the launcher holds.
+/// The state of the launcher.
 struct Launcher {
     config: LauncherConfig,
     server: OwnedFd,
     epoll: OwnedFd,
     rootless: bool,
-    /// The launcher's own mount namespace, to come back to.
+    /// The launcher's own mount namespace, to return to.
     mounts: OwnedFd,
     tree: Option<Tree>,
     templates: HashMap<RootKind, Template>,
     networks: Namespaces,
     slots: Slots,
-    /// Number of the next cgroup.
+    /// The number of the next cgroup.
     leaves: u64,
     live: HashMap<u64, Live>,
-    /// Sandboxes in the order of their starts, without those at the front that have come up.
+    /// Sandboxes in the order of their start. Those at the front that have come up are removed.
     starting: VecDeque<u64>,
-    /// Places for forked processes, and those that live there.
+    /// Cells and the clones in them.
     cells: HashMap<u64, Cell>,
-    /// Groups of ended cells.
+    /// Cgroups of ended cells.
     groups: Groups,
-    /// Cells whose admission has to be tried again.
+    /// Cells whose admission must be tried again.
     waiting: Vec<u64>,
-    /// Cells whose main process has ended and whose group may not be empty yet.
+    /// Cells whose main process has ended and whose cgroup may not be empty yet.
     ending: Vec<u64>,
     background: Background,
-    /// Groups whose removal has to be tried again.
+    /// Cgroups whose removal must be tried again.
     doomed: Vec<Leaf>,
     /// Freezes under way: sequence number, sandbox, deadline.
     freezing: Vec<(u64, u64, Instant)>,
     state: PathBuf,
 }
 
-/// A sandbox that exists.
+/// A sandbox that has not ended.
 struct Live {
     pidfd: OwnedFd,
     /// The reports of its pid 1.
     reports: OwnedFd,
     slot: Slot,
-    /// What its pid 1 has not taken yet.
+    /// The descriptors that its pid 1 has not taken over yet.
     lent: Option<Lent>,
     began: Instant,
     setup_us: u64,
     running: bool,
-    /// A socket that listens inside, until the server is given it.
+    /// The socket that listens inside, until it is sent to the server.
     listener: Option<OwnedFd>,
     fault: Option<Fault>,
     status: Option<ExitStatus>,
     oom: bool,
-    /// Host process id of its pid 1.
+    /// The process id of its pid 1 on the host.
     pid: u32,
     kind: RootKind,
     key: Option<String>,
     background: Option<Duration>,
-    /// For a sandbox whose main process may be forked.
+    /// Present if its main process may be forked.
     zygote: Option<Zygote>,
 }
 
-/// A sandbox that takes longer to come up is given up.
+/// How long a sandbox may take to come up.
 const SETUP_DEADLINE: Duration = Duration::from_secs(20);
 
-/// How long the groups may stay busy with dying processes at the end; the server waits longer for the launcher.
+/// How long cgroups may stay busy with dying processes at shutdown. The server waits longer than this for the
+/// launcher's exit.
 const END_PATIENCE: Duration = Duration::from_secs(20);
 
-/// epoll tokens: the server's socket, and for each sandbox `sid * 4` plus one of these.
+/// The tokens of epoll: the server's socket, and for each sandbox `sid * 4` plus one of the others.
 const SERVER: u64 = 0;
 const PIDFD: u64 = 1;
 const REPORTS: u64 = 2;
 const OOM: u64 = 3;
 
 impl Launcher {
-    /// Serves until the server goes or says so.
+    /// Serves until the server closes the socket or asks for the shutdown.
     fn run(&mut self) {
         let mut buffer = vec![0; MESSAGE_MAX];
         let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
@@ -133,7 +134,7 @@ impl Launcher {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
             }
-            // Ends first, so that their slots serve the starts; the server's messages last.
+            // Ends come first, so that their slots serve the starts; the server's messages come last.
             for event in events.iter().filter(|event| event.data.u64() != SERVER) {
                 self.on_sandbox_event(event.data.u64());
             }
@@ -145,7 +146,7 @@ impl Launcher {
         }
     }
 
-    /// How long to wait for events: for ever, unless there is something to do later.
+    /// How long to wait for events; `None` without pending work.
     fn patience(&self, idle: bool) -> Option<Duration> {
         if !self.waiting.is_empty() {
             Some(Duration::from_micros(200))
@@ -164,7 +165,7 @@ impl Launcher {
         }
     }
 
-    /// Handles one message of the server; false: it is over.
+    /// Handles one message of the server; false when it was the last.
     fn on_server(&mut self, buffer: &mut [u8]) -> bool {
         let (request, fds) = match wire::receive::<Request<'_>>(self.server.as_fd(), buffer) {
             Ok(Some(message)) => message,
@@ -187,10 +188,10 @@ impl Launcher {
         true
     }
 
-    /// Ends what runs there; its end is told when it has come.
+    /// Kills a sandbox or a clone. The end is reported when it has come.
     fn kill(&self, sid: u64) {
         match self.cells.get(&sid).map(|cell| &cell.stage) {
-            // Whatever else is in its group ends with it.
+            // `finish` kills what else is in its cgroup.
             Some(Stage::Running { pidfd, .. }) => pidfd::kill(pidfd.as_fd()),
             Some(_) => {}
             None => {
@@ -201,12 +202,12 @@ impl Launcher {
         }
     }
 
-    /// Tells the server; that it has gone is noticed elsewhere.
+    /// Sends an event to the server. That the server has gone is noticed on receiving.
     fn tell(&self, event: &Event, fds: &[BorrowedFd<'_>]) {
         let _ = wire::send(self.server.as_fd(), event, fds);
     }
 
-    /// What has become due.
+    /// Does the work that is due.
     fn on_time(&mut self) {
         self.doomed.retain(|leaf| leaf.remove().is_err());
         self.check_freezing();
@@ -216,7 +217,8 @@ impl Launcher {
         self.check_background();
     }
 
-    /// Gives up what takes too long to come up. Most events concern sandboxes that run: these are not looked at.
+    /// Gives up sandboxes that take too long to come up. Most events concern running sandboxes, so only the
+    /// front of the queue is looked at.
     fn check_starting(&mut self) {
         while let Some(sid) = self.starting.front() {
             if let Some(live) = self.live.get_mut(sid).filter(|live| !live.running && live.fault.is_none()) {
@@ -230,12 +232,12 @@ impl Launcher {
         }
     }
 
-    /// Ends every sandbox and removes what it has made on this host.
+    /// Ends every sandbox and removes everything that the launcher made on this host.
     fn end(mut self) {
         for live in self.live.values() {
             live.kill();
         }
-        // First the groups: a sandbox that takes long to die keeps only its own.
+        // The cgroups first, so that one sandbox that is slow to die holds up only its own cgroup.
         let directories = self.tree.as_ref().map(Tree::directories).unwrap_or_default();
         let removed = crate::cgroup::remove_trees(&directories, END_PATIENCE).is_ok();
         if removed {
@@ -245,7 +247,7 @@ impl Launcher {
             }
         }
         self.networks.end();
-        // What is left is for a sweep, which finds it by the state file.
+        // Otherwise a sweep removes the rest, which it finds by the state file.
         if removed {
             become_launcher::remove_state(&self.state);
         }
@@ -256,7 +258,7 @@ impl Live {
     fn kill(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
         if let Some(leaf) = &self.slot.leaf {
-            // A frozen v1 group holds back even this.
+            // Under the freezer of v1 even SIGKILL has to wait.
             if leaf.needs_thaw_to_die() {
                 let _ = leaf.freeze(false);
             }

@@ -1,4 +1,5 @@
-//! What sandboxes can take over from ended ones: ids and user namespace always, cgroup and network only under the same key.
+//! Slots: the parts of a sandbox that later ones reuse. Ids and user namespace serve any sandbox, cgroup and
+//! network namespace only those with the same key.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -9,7 +10,7 @@ use crate::cgroup::Leaf;
 use crate::net::SandboxNet;
 use crate::spec::Network;
 
-/// The reusable part of a sandbox.
+/// The reusable parts of one sandbox.
 pub(super) struct Slot {
     number: u32,
     pub(super) users: OwnedFd,
@@ -17,10 +18,10 @@ pub(super) struct Slot {
     pub(super) net: Option<SandboxNet>,
 }
 
-/// Who may take over cgroup and network.
+/// The recycle key and kind of network under which cgroup and network namespace are reused.
 type Key = (String, Network);
 
-/// All slots that no sandbox is in.
+/// The slots without a sandbox.
 pub(super) struct Slots {
     idle: HashMap<Key, Vec<Slot>>,
     /// Keys in the order in which slots became idle, for eviction.
@@ -69,7 +70,7 @@ impl Slots {
         Ok(Slot { number, users, leaf: None, net: None })
     }
 
-    /// Keeps a slot for its key; gives back what has to be removed for it.
+    /// Keeps a slot under its key; returns the parts that have to be removed to make room.
     pub(super) fn keep(
         &mut self,
         key: String,
@@ -94,13 +95,14 @@ impl Slots {
         evicted.map(|slot| self.blank(slot))
     }
 
-    /// Takes a slot's cgroup and network away; the rest serves anyone.
+    /// Takes cgroup and network namespace out of a slot; the rest serves any sandbox.
     pub(super) fn blank(&mut self, slot: Slot) -> (Option<Leaf>, Option<SandboxNet>) {
         self.blank.push((slot.number, slot.users));
         (slot.leaf, slot.net)
     }
 
-    /// Host uid and gid of the sandbox's pid 1, one below that of its payload; without root there is only the server's own.
+    /// The host uid and gid of a sandbox's pid 1, one below its payload's. `None` without root, where there
+    /// is only the server's own.
     pub(super) fn init_uid(&self, slot: &Slot) -> Option<u32> {
         (!self.rootless).then(|| self.payload_uid(slot.number) - 1)
     }

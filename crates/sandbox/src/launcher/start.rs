@@ -1,4 +1,5 @@
-//! Starting one sandbox: gather what it is made of, clone its pid 1, and go on with other work while it sets itself up.
+//! Starts one sandbox: gathers its parts, clones its pid 1, and goes on with other work while pid 1 sets
+//! itself up.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
@@ -20,11 +21,11 @@ use crate::state::State;
 use crate::sys::{self, Forked};
 use crate::wire::{self, Descriptors, Event, Request};
 
-/// Forked processes are in their zygote's group until they are admitted to a cell.
+/// Clones are in their zygote's cgroup until they are admitted to a cell: so many more processes it may hold.
 const FORKS_UNDER_WAY: u32 = 256;
 
-/// What pid 1 of a sandbox still needs once it has left the launcher's descriptor table. There it has to stay until that is done, which the first
-/// report tells, or the end.
+/// The descriptors that pid 1 takes with it when it leaves the launcher's descriptor table. They must stay
+/// open until it has left, which its first report tells, or its end.
 pub(super) struct Lent {
     stdin: OwnedFd,
     stdout: OwnedFd,
@@ -37,7 +38,7 @@ pub(super) struct Lent {
 }
 
 impl Lent {
-    /// Whether all of it is among what pid 1 takes along.
+    /// Whether all of them are among those that pid 1 takes along.
     fn survives_leaving(&self) -> bool {
         [&self.stdin, &self.stdout, &self.stderr, &self.report, &self.users]
             .into_iter()
@@ -48,17 +49,17 @@ impl Lent {
     }
 }
 
-/// A sandbox's pid 1, just made.
+/// The newly cloned pid 1 of a sandbox.
 struct Cloned {
     pid: u32,
     pidfd: OwnedFd,
     reports: OwnedFd,
-    /// `None` when it has a table of its own from the start.
+    /// `None` if it started with a descriptor table of its own.
     lent: Option<Lent>,
 }
 
 impl Launcher {
-    /// `stdin`, `link`: whether these are among the descriptors.
+    /// Starts a sandbox. `stdin`, `link`: whether these are among the descriptors.
     pub(super) fn start(
         &mut self,
         sid: u64,
@@ -86,7 +87,7 @@ impl Launcher {
         }
     }
 
-    /// The same, as it was laid aside.
+    /// Starts a sandbox whose request came in a memfd.
     pub(super) fn start_aside(&mut self, sid: u64, length: usize, fds: Descriptors) {
         let Ok(mut fds) = fds else {
             let fault = Fault::out_of_descriptors("the sandbox launcher");
@@ -122,7 +123,7 @@ impl Launcher {
     ) -> Result<(), Fault> {
         let mounts = self.open_mounts(spec)?;
         if spec.zygote && self.config.favor_cgroup_moves {
-            // Once. That it failed is seen in `flint doctor`; moves are slow then.
+            // Tried once only. If it fails, admissions are slow, which `flint doctor` reports.
             self.config.favor_cgroup_moves = false;
             let _ = moves::make_cheap();
         }
@@ -133,7 +134,7 @@ impl Launcher {
             .slots
             .take(spec.recycle_key.as_deref(), spec.network)
             .map_err(|error| Fault::step("make a user namespace", &error))?;
-        // Before anything runs there that could take the port.
+        // Bound before anything runs inside that could take the port.
         let made = self
             .listen_before(&mut slot, spec, listen)
             .and_then(|listener| Ok((listener, self.clone_init(&mut slot, spec, mounts, tmp, io)?)));
@@ -176,7 +177,7 @@ impl Launcher {
         }
     }
 
-    /// Listens on a port of the loopback that the sandbox will have, if it is to have one.
+    /// Listens on a port of the new sandbox's loopback, if that is asked for.
     fn listen_before(
         &mut self,
         slot: &mut Slot,
@@ -192,7 +193,7 @@ impl Launcher {
         listener.map(Some).map_err(|error| Fault::step(format!("listen on port {port} inside"), &error))
     }
 
-    /// Clones pid 1.
+    /// Clones pid 1 of the sandbox.
     fn clone_init(
         &mut self,
         slot: &mut Slot,
@@ -207,7 +208,7 @@ impl Launcher {
             self.leaves += 1;
             slot.leaf = Some(tree.leaf(&name).map_err(|error| Fault::step("create a cgroup", &error))?);
         }
-        // One more for the sandbox's own pid 1.
+        // The sandbox's own pid 1 counts as well.
         let extra = match spec {
             SandboxSpec { zygote: true, .. } => 1 + FORKS_UNDER_WAY,
             SandboxSpec { spawner: true, .. } => 2,
@@ -237,7 +238,8 @@ impl Launcher {
         let template = self.templates.get(&RootKind::of(spec)).ok_or(Fault::Ended)?;
         let users = fcntl_dupfd_cloexec(&slot.users, FIRST_FREE).map_err(at("copy a user namespace"))?;
         let lent = Lent { stdin, stdout, stderr, link, report, users, mounts, tmp };
-        // With so many starts under way that their descriptors reach those that are kept, pid 1 copies them all.
+        // With so many starts under way that these descriptors reach the range of long-lived ones, pid 1 gets
+        // a copy of the whole table.
         let in_launchers_table = lent.survives_leaving();
         let lacks = |controller| self.tree.as_ref().is_none_or(|tree| tree.place(controller).is_none());
         let job = Job {
@@ -273,7 +275,7 @@ impl Launcher {
         }
     }
 
-    /// Detached copies of the caller's mounts, and their targets in the root.
+    /// Detached copies of the caller's mounts, whose targets now exist in the root.
     fn open_mounts(&mut self, spec: &SandboxSpec) -> Result<Vec<OwnedFd>, Fault> {
         let kind = RootKind::of(spec);
         if !self.templates.contains_key(&kind) {
@@ -287,7 +289,7 @@ impl Launcher {
     }
 }
 
-/// A tmpfs that is mounted nowhere, and its device number.
+/// A tmpfs without a mount point, and its device number.
 pub(super) fn own_tmp(bytes: u64) -> Result<(OwnedFd, u64), Fault> {
     let make = || {
         let tmp = crate::fresh::tmpfs(bytes)?;
@@ -297,7 +299,7 @@ pub(super) fn own_tmp(bytes: u64) -> Result<(OwnedFd, u64), Fault> {
     make().map_err(|error| Fault::step("make a tmpfs", &error))
 }
 
-/// A detached copy of `mount`'s source, restricted as asked, with its target in place.
+/// A detached copy of `mount`'s source with the requested restrictions. Its target exists afterwards.
 pub(super) fn open_mount(template: &mut Template, mount: &Mount) -> Result<OwnedFd, Fault> {
     if !mount.source.is_absolute() {
         return Err(Fault::Invalid {

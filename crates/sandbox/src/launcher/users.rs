@@ -1,4 +1,4 @@
-//! User namespaces for payloads: made once per slot, entered by one sandbox at a time.
+//! User namespaces for payloads: one per slot, used by one sandbox at a time.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use crate::descriptors::keep;
 use crate::inside::PAYLOAD_ID;
 use crate::sys;
 
-/// A user namespace in which uid and gid [`PAYLOAD_ID`] are `outside` and nothing else exists.
+/// A user namespace that maps uid and gid [`PAYLOAD_ID`] to `outside` and nothing else.
 pub(super) fn namespace(outside: u32) -> io::Result<OwnedFd> {
     // SAFETY: the launcher is single-threaded.
     let (pid, pidfd) = unsafe { sys::helper(libc::CLONE_NEWUSER | libc::CLONE_FILES, || ()) }?;

@@ -1,5 +1,6 @@
-//! Forgetting connections of addresses. The host's connection tracking keeps them when the sandbox that had the address has ended, and goes on to let in what
-//! the other side sends, to whoever has the address next. As much of ctnetlink (`include/uapi/linux/netfilter/nfnetlink_conntrack.h`) as that needs.
+//! Deletes connection tracking entries by source address. The kernel keeps an entry after its sandbox has
+//! ended, and would go on to deliver the remote side's packets to the next sandbox with that address.
+//! Implements as much of ctnetlink (`include/uapi/linux/netfilter/nfnetlink_conntrack.h`) as that needs.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -11,7 +12,7 @@ use rustix::net::{
 
 use super::netlink::attribute;
 
-/// `NFNL_SUBSYS_CTNETLINK` in the upper half, and what is asked for.
+/// `NFNL_SUBSYS_CTNETLINK` in the upper byte, the message type in the lower.
 const GET: u16 = 1 << 8 | 1;
 const DELETE: u16 = 1 << 8 | 2;
 
@@ -20,20 +21,21 @@ const CTA_ZONE: u16 = 18;
 const CTA_TUPLE_IP: u16 = 1;
 const CTA_IP_V4_SRC: u16 = 1;
 const NESTED: u16 = 0x8000;
-/// An attribute's kind has two flags beside it.
+/// The upper two bits of an attribute's type are flags.
 const KIND: u16 = 0x3fff;
 
-/// struct nlmsghdr, struct nfgenmsg.
+/// The length of `struct nlmsghdr`; `struct nfgenmsg` ([`FAMILY`]) follows.
 const HEADER: usize = 16;
 const FAMILY: usize = 4;
 
-/// Forgets the IPv4 connections that were made by addresses for which `by` is true, in the calling thread's network namespace.
+/// Deletes the entries of IPv4 connections whose source address satisfies `by`, in the calling thread's
+/// network namespace.
 pub(super) fn forget(by: impl Fn(Ipv4Addr) -> bool) -> io::Result<()> {
     let socket =
         socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
     for connection in connections(&socket, by)? {
         match delete(&socket, &connection) {
-            // It has ended meanwhile.
+            // It has expired meanwhile.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
             other => other?,
         }
@@ -41,7 +43,7 @@ pub(super) fn forget(by: impl Fn(Ipv4Addr) -> bool) -> io::Result<()> {
     Ok(())
 }
 
-/// What names each of the connections, as attributes.
+/// The attributes that identify each matching entry.
 fn connections(socket: &OwnedFd, by: impl Fn(Ipv4Addr) -> bool) -> io::Result<Vec<Vec<u8>>> {
     send(socket, &message(GET, libc::NLM_F_DUMP as u16, &[]), SendFlags::empty())?;
     let mut found = Vec::new();
@@ -66,13 +68,13 @@ fn delete(socket: &OwnedFd, connection: &[u8]) -> io::Result<()> {
     let (length, _) = recv(socket, &mut answer[..], RecvFlags::empty())?;
     let (_, body, _) = first_message(&answer[..length]).ok_or(io::ErrorKind::InvalidData)?;
     match error_of(body) {
-        // An acknowledgement.
+        // Error number 0 is an acknowledgement.
         error if error.raw_os_error() == Some(0) => Ok(()),
         error => Err(error),
     }
 }
 
-/// The connection with these attributes, where it was made by such an address.
+/// The attributes that identify this entry, if its source address matches.
 fn name_of(connection: &[u8], by: impl Fn(Ipv4Addr) -> bool) -> Option<Vec<u8>> {
     let tuple = value(connection, CTA_TUPLE_ORIG)?;
     let source: [u8; 4] = value(value(tuple, CTA_TUPLE_IP)?, CTA_IP_V4_SRC)?.try_into().ok()?;
@@ -100,7 +102,7 @@ fn message(kind: u16, flags: u16, attributes: &[u8]) -> Vec<u8> {
     message
 }
 
-/// Kind and content of the first of several messages, and the others.
+/// Splits off the first message: its type, its body and the rest.
 fn first_message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (kind, _) = rest.split_first_chunk::<2>()?;
@@ -117,7 +119,7 @@ fn error_of(body: &[u8]) -> io::Error {
     }
 }
 
-/// The value of the attribute of this kind.
+/// The value of the first attribute of this type.
 fn value(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let (&[a, b, c, d], _) = attributes.split_first_chunk::<4>()?;
@@ -142,7 +144,7 @@ mod tests {
         let mut tuple = Vec::new();
         attribute(&mut tuple, CTA_TUPLE_IP | NESTED, &addresses);
         let mut connection = Vec::new();
-        // Its status, before the rest.
+        // Its status attribute, ahead of the rest.
         attribute(&mut connection, 3, &[0, 0, 1, 0x9a]);
         attribute(&mut connection, CTA_TUPLE_ORIG | NESTED, &tuple);
         attribute(&mut connection, CTA_ZONE, &[0, 5]);

@@ -1,4 +1,4 @@
-//! A way out for sandboxes: a virtual Ethernet pair each, NAT, and rules about where it leads.
+//! Egress for sandboxes: a veth pair for each, NAT, and rules about allowed destinations.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,15 +17,15 @@ use crate::error::Fault;
 use crate::sweep::SweepReport;
 use crate::sys;
 
-/// Addresses of sandboxes: the range for benchmarks of interconnects (RFC 2544), which real networks do not route. The first block has the
-/// gateway; each of the others is for one server.
+/// Addresses of sandboxes: the range for benchmarks of interconnects (RFC 2544), which real networks do not
+/// route. The gateway is in the first block; each of the other blocks is for one server.
 const RANGE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
-/// Addresses of a block: 32 of them make the range of /15.
+/// Addresses in a block; the range of /15 has 32 blocks.
 const BLOCK_SIZE: u32 = 1 << 12;
-/// The host's end of every pair.
+/// The host's end of every veth pair.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
-/// What egress needs to know.
+/// The configuration of egress.
 #[derive(Debug, Clone)]
 pub(crate) struct EgressConfig {
     pub(crate) resolvers: Vec<IpAddr>,
@@ -33,20 +33,20 @@ pub(crate) struct EgressConfig {
     pub(crate) rootless: bool,
 }
 
-/// The server's part: a block of addresses, rules and forwarding, had from when the first sandbox asks.
+/// Egress of one server. Addresses, rules and forwarding are claimed for the first sandbox that needs them.
 #[derive(Debug)]
 pub(crate) struct Egress {
     config: EgressConfig,
     part: Option<Part>,
 }
 
-/// What a server has of the host.
+/// What a server has claimed on the host.
 #[derive(Debug)]
 struct Part {
     registry: Registry,
     block: Block,
     used: HashSet<u32>,
-    /// Numbers whose addresses nobody has had, or whose connections were forgotten since.
+    /// Numbers whose addresses were never used, or whose connection tracking entries have been deleted since.
     clean: Vec<u32>,
 }
 
@@ -59,7 +59,8 @@ impl Part {
         Ipv4Addr::from_bits(first_address(&self.block) + number)
     }
 
-    /// A number for one sandbox. What others still send to one that had its address before does not reach it.
+    /// An unused number, and so an address, for one sandbox. Packets for an earlier sandbox with that address
+    /// do not reach it: their connection tracking entries have been deleted.
     fn take_number(&mut self) -> io::Result<u32> {
         if self.clean.is_empty() {
             forget_connections(&self.block, &self.used)?;
@@ -76,7 +77,8 @@ impl Egress {
         Self { config, part: None }
     }
 
-    /// Prepares a way out of the empty network `namespace`, closed for now; the number returned gives it up again.
+    /// Connects the empty network namespace `namespace` to the host, closed for now. The number returned
+    /// releases it again.
     pub(super) fn connect(&mut self, host: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<u32, Fault> {
         let part = match &mut self.part {
             Some(part) => part,
@@ -92,7 +94,8 @@ impl Egress {
         Ok(number)
     }
 
-    /// Opens or closes a way out. Closed, there is no route inside, so that connections fail at once, and nothing is forwarded on the host.
+    /// Opens or closes egress. While it is closed the sandbox has no default route, so that connections fail
+    /// at once, and the host does not forward from its interface.
     pub(super) fn set_open(
         &self,
         host: BorrowedFd<'_>,
@@ -112,7 +115,7 @@ impl Egress {
         switch().map_err(|error| Fault::step(step, &error))
     }
 
-    /// Removes the interface pair at once; the namespace itself may live on for a moment.
+    /// Removes the interface pair. The network namespace itself may outlive it.
     pub(super) fn release(&mut self, number: u32) {
         let Some(part) = &mut self.part else { return };
         part.used.remove(&number);
@@ -121,7 +124,8 @@ impl Egress {
         }
     }
 
-    /// Removes rules and interfaces, and gives the block back. What cannot be removed is for whoever has the next turn.
+    /// Removes rules and interfaces, and gives the block back. What cannot be removed is left to the next
+    /// server that sweeps.
     pub(crate) fn end(&mut self) {
         let Some(Part { registry, block, .. }) = self.part.take() else { return };
         if let Ok(turn) = registry.enter() {
@@ -131,7 +135,7 @@ impl Egress {
     }
 }
 
-/// Takes a block, and puts rules and forwarding in force.
+/// Claims a block, and sets up rules and forwarding.
 fn prepare(config: &EgressConfig) -> Result<Part, Fault> {
     if let Some((what, remedy)) = missing(config.rootless) {
         return Err(Fault::Unavailable { what: format!("network egress ({what})"), remedy });
@@ -176,7 +180,7 @@ fn put_in_force(config: &EgressConfig, turn: &Turn, block: &Block) -> Result<(),
         what: format!("network egress (nft refused its rules: {error})"),
         remedy: "it needs the kernel's nf_tables with NAT (modules nft_masq, nft_chain_nat, nft_ct)".into(),
     })?;
-    // Of whoever had the block before.
+    // Entries of the block's previous holder.
     forget_connections(block, &HashSet::new()).map_err(|error| Fault::Unavailable {
         what: format!(
             "network egress (connections of sandboxes that have ended cannot be forgotten: {error})"
@@ -189,7 +193,7 @@ fn first_address(block: &Block) -> u32 {
     RANGE.to_bits() + block.number * BLOCK_SIZE
 }
 
-/// Forgets the connections of all addresses of a block but those of these numbers.
+/// Deletes the connection tracking entries of all addresses in a block but those with these numbers.
 fn forget_connections(block: &Block, but: &HashSet<u32>) -> io::Result<()> {
     let first = first_address(block);
     conntrack::forget(|address| {
@@ -217,16 +221,16 @@ pub(crate) fn missing(rootless: bool) -> Option<(String, String)> {
     None
 }
 
-/// The pair and its addresses.
+/// Makes the veth pair with its addresses.
 fn join(host: BorrowedFd<'_>, namespace: BorrowedFd<'_>, name: &str, address: Ipv4Addr) -> io::Result<()> {
     let here = Netlink::new()?;
     here.add_pair(name, "eth0", namespace)?;
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
     let index = netlink::index_of(name)?;
     here.add_address(index, GATEWAY, address)?;
-    // Only the one address may come out of it.
+    // Reverse path filtering drops packets from any other source address.
     fs::write(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"), "1")?;
-    // A new interface forwards when the host does.
+    // A new interface takes over the host's default for forwarding.
     fs::write(forwarding_switch(name), "0")?;
     here.set_up(index)?;
     sys::enter(namespace, LinkNameSpaceType::Network)?;
@@ -242,7 +246,7 @@ fn inside(address: Ipv4Addr) -> io::Result<()> {
     netlink.set_up(index)
 }
 
-/// In the sandbox's network.
+/// Runs in the sandbox's network namespace.
 fn set_default_route(there: bool) -> io::Result<()> {
     let netlink = Netlink::new()?;
     let index = netlink::index_of("eth0")?;
@@ -253,7 +257,7 @@ fn set_default_route(there: bool) -> io::Result<()> {
     }
 }
 
-/// Interfaces that a default IPv4 route leads through.
+/// Interfaces with a default IPv4 route.
 fn uplinks() -> Vec<String> {
     let table = fs::read_to_string("/proc/thread-self/net/route").unwrap_or_default();
     let mut names: Vec<String> = table

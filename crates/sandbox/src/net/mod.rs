@@ -1,4 +1,4 @@
-//! Network namespaces, one for each live sandbox, and the way out of those that have one.
+//! Network namespaces, one for each living sandbox, and egress for those that have it.
 
 mod conntrack;
 mod egress;

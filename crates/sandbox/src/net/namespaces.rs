@@ -1,4 +1,5 @@
-//! Making, keeping ready and using network namespaces. Only the launcher, which is single-threaded, moves between them.
+//! Makes network namespaces, keeps some in stock, and opens sockets in them. Only the launcher moves between
+//! them, which is single-threaded.
 
 use std::fs::File;
 use std::io;
@@ -16,18 +17,18 @@ use crate::error::Fault;
 use crate::spec::Network;
 use crate::sys;
 
-/// Connections that wait to be accepted by who listens in a sandbox for the server.
+/// Most connections that wait to be accepted on a socket that [`Namespaces::listen`] made.
 const BACKLOG: i32 = 64;
 
 /// The network of one sandbox.
 #[derive(Debug)]
 pub(crate) struct SandboxNet {
     pub(crate) namespace: OwnedFd,
-    /// Somebody listens, or has listened, in it for the server: it is for one sandbox only.
+    /// The server has, or had, a listening socket in it, so it must not be reused by another sandbox.
     pub(crate) is_listened_in: bool,
-    /// Its number among those with a way out.
+    /// Its number among the sandboxes with egress, if it has egress.
     egress: Option<u32>,
-    /// That way is open.
+    /// Whether egress is open.
     open: bool,
 }
 
@@ -41,12 +42,12 @@ pub(crate) struct Namespaces {
 }
 
 impl Namespaces {
-    /// `stock`: how many to keep ready.
+    /// `stock`: how many namespaces to keep ready.
     pub(crate) fn new(stock: usize, egress: EgressConfig) -> io::Result<Self> {
         Ok(Self { host: current()?, spare: Vec::new(), stock, egress: Egress::new(egress) })
     }
 
-    /// A network for a new sandbox; a way out is closed for now.
+    /// A network for a new sandbox; egress is closed for now.
     pub(crate) fn take(&mut self, kind: Network) -> Result<SandboxNet, Fault> {
         let namespace = match self.spare.pop() {
             Some(namespace) => namespace,
@@ -59,7 +60,7 @@ impl Namespaces {
         Ok(SandboxNet { namespace, is_listened_in: false, egress, open: false })
     }
 
-    /// Opens or closes the way out, where there is one.
+    /// Opens or closes egress, where there is any.
     pub(crate) fn set_open(&self, net: &mut SandboxNet, open: bool) -> Result<(), Fault> {
         let Some(number) = net.egress.filter(|_| net.open != open) else { return Ok(()) };
         self.egress.set_open(self.host.as_fd(), net.namespace.as_fd(), number, open)?;
@@ -79,7 +80,7 @@ impl Namespaces {
         self.egress.end();
     }
 
-    /// Adds one namespace to the stock when there is room; returns whether more are wanted.
+    /// Adds one namespace to the stock if there is room; returns whether there is room for more.
     pub(crate) fn restock(&mut self) -> bool {
         if self.spare.len() >= self.stock {
             return false;
@@ -98,8 +99,8 @@ impl Namespaces {
         made.map(keep)
     }
 
-    /// A non-blocking socket that listens on `port` of the loopback of a sandbox's network. From then on the network is not for another sandbox: whoever
-    /// holds the socket may still do so when this one has ended.
+    /// A non-blocking socket that listens on `port` of the loopback in a sandbox's network. From then on the
+    /// network must not be reused: whoever holds the socket may still hold it when this sandbox has ended.
     pub(crate) fn listen(&self, net: &mut SandboxNet, port: u16) -> io::Result<OwnedFd> {
         net.is_listened_in = true;
         sys::enter(net.namespace.as_fd(), LinkNameSpaceType::Network)?;
@@ -112,7 +113,7 @@ impl Namespaces {
         Ok(socket)
     }
 
-    /// A non-blocking socket that connects, or is about to, to `port` on the loopback of `namespace`.
+    /// A non-blocking socket that is connected or connecting to `port` on the loopback of `namespace`.
     pub(crate) fn connect(&self, namespace: BorrowedFd<'_>, port: u16, v6: bool) -> io::Result<OwnedFd> {
         let (family, address) = if v6 {
             (AddressFamily::INET6, IpAddr::V6(Ipv6Addr::LOCALHOST))
@@ -122,7 +123,7 @@ impl Namespaces {
         sys::enter(namespace, LinkNameSpaceType::Network)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(family, SocketType::STREAM, flags, None);
-        // The socket stays in the namespace that it was made in.
+        // A socket belongs to the network namespace in which it was made.
         sys::enter(self.host.as_fd(), LinkNameSpaceType::Network)?;
         let socket = socket?;
         match connect(&socket, &SocketAddr::new(address, port)) {

@@ -1,4 +1,4 @@
-//! As much of rtnetlink as a pair of virtual Ethernet devices needs (rtnetlink(7), veth(4)).
+//! As much of rtnetlink as a veth pair needs (rtnetlink(7), veth(4)).
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -26,7 +26,7 @@ const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 
-/// A routing socket in the network namespace where it was made.
+/// A routing socket in the network namespace in which it was made.
 pub(super) struct Netlink {
     socket: OwnedFd,
 }
@@ -38,7 +38,7 @@ impl Netlink {
         Ok(Self { socket })
     }
 
-    /// Makes a pair: `name` here, `peer` in the namespace `there`.
+    /// Makes a veth pair: `name` here, `peer` in the namespace `there`.
     pub(super) fn add_pair(&self, name: &str, peer: &str, there: BorrowedFd<'_>) -> io::Result<()> {
         let mut far_end = interface(0, 0);
         attribute(&mut far_end, IFLA_IFNAME, &string(peer));
@@ -62,7 +62,8 @@ impl Netlink {
         self.request(RTM_DELLINK, 0, &interface(index, 0))
     }
 
-    /// Gives an interface the address `local` with `peer` at the other end, and so a route to it.
+    /// Gives an interface the address `local` with the peer address `peer`, which also adds a route to the
+    /// peer.
     pub(super) fn add_address(&self, index: u32, local: Ipv4Addr, peer: Ipv4Addr) -> io::Result<()> {
         // struct ifaddrmsg: family, prefix length, flags, scope, index.
         let mut body = vec![libc::AF_INET as u8, 32, 0, 0];
@@ -72,12 +73,12 @@ impl Netlink {
         self.request(RTM_NEWADDR, CREATE, &body)
     }
 
-    /// Sends everything else to `gateway` through an interface.
+    /// Adds a default route to `gateway` through an interface.
     pub(super) fn add_default_route(&self, index: u32, gateway: Ipv4Addr) -> io::Result<()> {
         self.request(RTM_NEWROUTE, CREATE, &default_route(index, gateway))
     }
 
-    /// Takes that route away again.
+    /// Removes that route.
     pub(super) fn remove_default_route(&self, index: u32, gateway: Ipv4Addr) -> io::Result<()> {
         self.request(RTM_DELROUTE, 0, &default_route(index, gateway))
     }
@@ -94,7 +95,7 @@ impl Netlink {
         send(&self.socket, &message, SendFlags::empty())?;
         let mut answer = [0u8; 4096];
         let (length, _) = recv(&self.socket, &mut answer[..], RecvFlags::empty())?;
-        // An acknowledgement is an error message with number 0.
+        // An acknowledgement is an error message with error number 0.
         match answer[..length].get(16..20) {
             Some(&[a, b, c, d]) => match i32::from_ne_bytes([a, b, c, d]) {
                 0 => Ok(()),

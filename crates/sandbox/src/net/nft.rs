@@ -1,4 +1,5 @@
-//! The nftables rules: which way sandboxes with egress may send, a table for each server, and what else may not pass because of them.
+//! The nftables rules of egress: one table per server for its sandboxes' destinations, and one shared table
+//! that guards the host's forwarding.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -7,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use super::share::EVERY_INTERFACE;
 
-/// Never reachable, whatever the configuration: this host's network, loopback, link-local (cloud metadata), multicast, reserved, and
-/// sandboxes.
+/// Never reachable, whatever the configuration: this host's network, loopback, link-local (cloud metadata),
+/// multicast, reserved ranges and sandboxes.
 const NEVER: &str = "0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 192.0.0.0/24, 198.18.0.0/15, 224.0.0.0/3";
 /// Reachable only with `allow_private`.
 const PRIVATE: &str = "10.0.0.0/8, 100.64.0.0/10, 172.16.0.0/12, 192.168.0.0/16";
@@ -16,20 +17,20 @@ const PRIVATE: &str = "10.0.0.0/8, 100.64.0.0/10, 172.16.0.0/12, 192.168.0.0/16"
 /// The table that all servers share.
 pub(super) const GUARD: &str = "flint_egress";
 
-/// What the rules of a server depend on.
+/// The parameters of a server's rules.
 pub(super) struct Rules<'a> {
     pub(super) table: &'a str,
-    /// What the names of the sandboxes' interfaces begin with.
+    /// The prefix of its sandboxes' interface names.
     pub(super) interfaces: &'a str,
-    /// Their addresses.
+    /// The address range of its sandboxes.
     pub(super) sources: &'a str,
     pub(super) resolvers: &'a [IpAddr],
     pub(super) allow_private: bool,
 }
 
 impl Rules<'_> {
-    /// Puts the rules in force, in place of earlier ones of the same table. Forbidden connections fail at once where the kernel can say no,
-    /// and time out where it cannot.
+    /// Replaces the server's table. Forbidden connections are rejected, so that they fail at once; on a
+    /// kernel that cannot reject they are dropped and time out.
     pub(super) fn apply(&self) -> io::Result<()> {
         apply(&self.script("reject with icmpx type admin-prohibited"))
             .or_else(|_| apply(&self.script("drop")))
@@ -76,7 +77,8 @@ impl Rules<'_> {
     }
 }
 
-/// Lets nothing but answers to sandboxes pass the interfaces that forward only because of them, whichever server they belong to.
+/// Drops everything that arrives on these uplinks unless it goes to a sandbox's interface, of whichever
+/// server: they forward only because of egress.
 pub(super) fn guard(uplinks: &[String]) -> io::Result<()> {
     let rules: String = uplinks
         .iter()
@@ -100,7 +102,7 @@ pub(super) fn program() -> Option<PathBuf> {
     places.iter().map(|place| PathBuf::from(place).join("nft")).find(|path| path.is_file())
 }
 
-/// Has `nft` carry out a script.
+/// Runs `nft` with a script.
 fn apply(script: &str) -> io::Result<()> {
     let program = program().ok_or(io::ErrorKind::NotFound)?;
     let mut child = Command::new(program)

@@ -1,7 +1,9 @@
-//! Who on this host has which block of addresses for egress, and for whom the host forwards.
+//! The servers with egress on this host: which address block each of them holds, and whose forwarding was
+//! switched on for them.
 //!
-//! Every server with egress in one network namespace keeps a file in one directory under `/run/flint`, and holds its lock. The kernel
-//! lets go of the lock when the launcher dies, however it does; whoever takes a turn next finds the file, and sweeps up.
+//! All servers in one network namespace share a directory under `/run/flint`, in which each holds the lock of
+//! a file of its own. The kernel releases the lock when the launcher dies, however it dies. The file remains,
+//! and the next server that has a turn cleans up after it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -11,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use crate::sys;
 
-/// Emptied at boot, as what it describes is.
+/// A tmpfs, so that it is emptied at boot, as interfaces and rules are.
 const PLACE: &str = "/run/flint";
-/// Blocks that can be had: 1 to this.
+/// Blocks are numbered from 1 to this.
 pub(super) const BLOCKS: u32 = 31;
-/// A turn is some milliseconds' work.
+/// How long to wait for a turn, which takes some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The directory of one network namespace.
@@ -24,30 +26,32 @@ pub(super) struct Registry {
     directory: PathBuf,
 }
 
-/// The right to change things, one at a time.
+/// The exclusive right to change shared state.
 #[derive(Debug)]
 pub(super) struct Turn {
     directory: PathBuf,
     _lock: File,
 }
 
-/// A block of addresses and its name in everything made for it. Held until it is dropped or its process dies.
+/// An address block, whose number is part of the names of everything made for it. Held until it is dropped or
+/// its process dies.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) number: u32,
     _lock: File,
 }
 
-/// What making the directory and looking into it fail with while somebody removes it: it was there already, but is no directory any more.
+/// The errors of creating and opening the directory while another server removes it: it existed already, or
+/// is gone again.
 const GOING: [io::ErrorKind; 2] = [io::ErrorKind::NotFound, io::ErrorKind::AlreadyExists];
 
 impl Registry {
-    /// That of the calling thread's network namespace.
+    /// The registry of the calling thread's network namespace.
     pub(super) fn of_this_network() -> io::Result<Self> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let network = match sys::network_cookie() {
             Ok(cookie) => cookie,
-            // Before Linux 5.14.
+            // Linux before 5.14 has no network namespace cookie.
             Err(_) => fs::metadata("/proc/thread-self/ns/net")?.ino(),
         };
         let boot = boot.split('-').next().unwrap_or_default();
@@ -62,7 +66,7 @@ impl Registry {
             match made.and_then(|()| self.try_enter()) {
                 Ok(Some(turn)) => return Ok(turn),
                 Err(error) if !GOING.contains(&error.kind()) => return Err(error),
-                // The last one out has just removed the directory, or somebody has a turn.
+                // The last server has just removed the directory, or another one has a turn.
                 _ if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
                 _ => {
                     return Err(io::Error::new(
@@ -74,7 +78,7 @@ impl Registry {
         }
     }
 
-    /// A turn where there is something to look after, `None` where no server has egress.
+    /// Waits for a turn if any server has egress; `None` otherwise.
     pub(super) fn enter_existing(&self) -> io::Result<Option<Turn>> {
         if self.directory.exists() { self.enter().map(Some) } else { Ok(None) }
     }
@@ -85,7 +89,7 @@ impl Registry {
         if !try_lock(&lock)? {
             return Ok(None);
         }
-        // Between opening and locking it, the last one out may have removed it.
+        // The last server may have removed the file between our opening and locking it.
         let still_there = fs::metadata(&path)?.ino() == lock.metadata()?.ino();
         Ok(still_there.then(|| Turn { directory: self.directory.clone(), _lock: lock }))
     }
@@ -96,11 +100,11 @@ impl Registry {
 }
 
 impl Turn {
-    /// A free block, for as long as this process lives.
+    /// Claims a free block, for as long as this process lives.
     pub(super) fn claim(&self) -> io::Result<Option<Block>> {
         for number in 1..=BLOCKS {
             let path = self.block(number);
-            // One that nobody holds, but which is there, has not been swept.
+            // A file that nobody has locked is of a dead server, and not swept yet.
             if path.exists() {
                 continue;
             }
@@ -112,7 +116,7 @@ impl Turn {
         Ok(None)
     }
 
-    /// Blocks whose holders have died.
+    /// The blocks of dead servers.
     pub(super) fn abandoned(&self) -> io::Result<Vec<Block>> {
         let mut found = Vec::new();
         for number in self.numbers()? {
@@ -124,17 +128,17 @@ impl Turn {
         Ok(found)
     }
 
-    /// Gives a block back, when nothing is left of what was made for it.
+    /// Gives a block back, once nothing of what was made for it is left.
     pub(super) fn free(&self, block: Block) -> io::Result<()> {
         fs::remove_file(self.block(block.number))
     }
 
-    /// Whether no server has a block.
+    /// Whether no server holds a block.
     pub(super) fn is_deserted(&self) -> io::Result<bool> {
         Ok(self.numbers()?.is_empty())
     }
 
-    /// Interfaces whose forwarding was off before a server needed it.
+    /// Interfaces whose forwarding egress has switched on.
     pub(super) fn switched_on(&self) -> io::Result<Vec<String>> {
         match fs::read_to_string(self.note()) {
             Ok(names) => Ok(names.lines().map(str::to_owned).collect()),
@@ -143,19 +147,19 @@ impl Turn {
         }
     }
 
-    /// Notes them, before the first of them is switched on.
+    /// Records them. Must be called before the first of them is switched on.
     pub(super) fn note_switched_on(&self, names: &[String]) -> io::Result<()> {
         File::create(self.draft())?.write_all(names.join("\n").as_bytes())?;
         fs::rename(self.draft(), self.note())
     }
 
-    /// They are off again.
+    /// Forgets them, once they are off again.
     pub(super) fn forget_switched_on(&self) -> io::Result<()> {
         remove(&self.draft())?;
         remove(&self.note())
     }
 
-    /// Removes the directory, when nobody needs it any more.
+    /// Removes the directory, unless a server still needs it.
     pub(super) fn close(self) -> io::Result<()> {
         if !self.is_deserted()? || self.note().exists() {
             return Ok(());
@@ -163,7 +167,7 @@ impl Turn {
         remove(&self.directory.join("lock"))?;
         match fs::remove_dir(&self.directory) {
             Ok(()) => Ok(()),
-            // Since the lock was removed somebody has come in, and perhaps left again.
+            // Another server has come in since the lock file was removed, and may have left again.
             Err(error) => match error.kind() {
                 io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound => Ok(()),
                 _ => Err(error),
@@ -201,7 +205,8 @@ fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Opened close-on-exec: the lock belongs to the open file, and no program that is started may keep it.
+/// Opens a lock file close-on-exec: the lock belongs to the open file description, which no started program
+/// may keep alive.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
@@ -231,7 +236,7 @@ mod tests {
         let (first, second) = (turn.claim().unwrap().unwrap(), turn.claim().unwrap().unwrap());
         assert_eq!((first.number, second.number), (1, 2));
         assert!(turn.abandoned().unwrap().is_empty() && !turn.is_deserted().unwrap());
-        // As when its process is killed.
+        // The kernel does the same when the process is killed.
         drop(first);
         assert_eq!(turn.claim().unwrap().unwrap().number, 3, "one that was not swept is nobody's");
         let found: Vec<Block> = turn.abandoned().unwrap();

@@ -1,4 +1,5 @@
-//! What servers with egress share on a host: the uplinks' forwarding, its guard, and the duty to sweep after the dead.
+//! What the servers with egress on a host share: forwarding on the uplinks, its guard, and cleaning up after
+//! dead servers.
 
 use std::fs;
 use std::io;
@@ -8,11 +9,11 @@ use super::nft;
 use super::registry::{Block, Registry, Turn};
 use crate::sweep::SweepReport;
 
-/// What the names of every server's interfaces begin with.
+/// The common prefix of all servers' interface names.
 pub(super) const EVERY_INTERFACE: &str = "flint";
 
 impl Block {
-    /// What the names of its interfaces begin with.
+    /// The prefix of its interfaces' names.
     pub(super) fn interfaces(&self) -> String {
         format!("{EVERY_INTERFACE}{}-", self.number)
     }
@@ -23,7 +24,8 @@ impl Block {
     }
 }
 
-/// Has `uplinks` forward. Those that did not before forward for sandboxes only, and until no server needs it any more.
+/// Switches forwarding on for `uplinks`. Those that did not forward before do so for sandboxes only, and
+/// until the last server with egress ends.
 pub(super) fn switch_on(turn: &Turn, uplinks: &[String]) -> io::Result<()> {
     let off: Vec<&String> = uplinks.iter().filter(|name| !forwards(name)).collect();
     let mut guarded = turn.switched_on()?;
@@ -44,8 +46,8 @@ pub(super) fn switch_on(turn: &Turn, uplinks: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what was made for a block, and gives it back; the last one switches off what was off before. A block of which something
-/// is left stays known for the next sweep.
+/// Removes everything that was made for a block and gives it back; the last server restores the host's
+/// forwarding. If something cannot be removed, the block stays registered for the next sweep.
 pub(super) fn leave(turn: &Turn, block: Block, report: &mut SweepReport) {
     let known = report.problems.len();
     match remove_interfaces(&block.interfaces()) {
@@ -69,25 +71,25 @@ fn switch_off_for_nobody(turn: &Turn, report: &mut SweepReport) -> io::Result<()
         return Ok(());
     }
     for name in turn.switched_on()? {
-        // An interface that has gone needs nothing.
+        // An interface that has gone needs no switching off.
         let _ = fs::write(forwarding_switch(&name), "0");
     }
     report.nft_tables += usize::from(nft::remove_table(nft::GUARD)?);
     turn.forget_switched_on()
 }
 
-/// Removes what servers with egress have left that were killed.
+/// Removes what killed servers with egress have left.
 pub(super) fn sweep_abandoned(turn: &Turn, report: &mut SweepReport) {
     match turn.abandoned() {
         Ok(blocks) => blocks.into_iter().for_each(|block| leave(turn, block, report)),
         Err(error) => report.problems.push(format!("blocks of addresses for egress: {error}")),
     }
-    // The last one may have been killed when it had given its block back.
+    // The last server may have been killed after it had given its block back.
     switch_off_for_nobody(turn, report)
         .unwrap_or_else(|error| report.problems.push(format!("forwarding for egress: {error}")));
 }
 
-/// The same, for whoever has no egress.
+/// Sweeps for a server without egress.
 pub(crate) fn sweep(report: &mut SweepReport) {
     let turn = Registry::of_this_network().and_then(|registry| registry.enter_existing());
     let swept = match turn {
@@ -99,7 +101,7 @@ pub(crate) fn sweep(report: &mut SweepReport) {
         Err(error) => Err(error),
     };
     match swept {
-        // Without root nobody has egress, and nobody may look.
+        // Egress takes root, so without root there is nothing to sweep.
         Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
             report.problems.push(format!("the servers with egress on this host: {error}"));
         }
@@ -115,13 +117,13 @@ fn forwards(name: &str) -> bool {
     fs::read_to_string(forwarding_switch(name)).is_ok_and(|text| text.trim() == "1")
 }
 
-/// Removes the interfaces whose names begin with `prefix`, and gives their number.
+/// Removes the interfaces whose names begin with `prefix`; returns how many.
 fn remove_interfaces(prefix: &str) -> io::Result<usize> {
     let mut removed = 0;
     for name in netlink::names()?.into_iter().filter(|name| name.starts_with(prefix)) {
         match netlink::index_of(&name).and_then(|index| Netlink::new()?.delete(index)) {
             Ok(()) => removed += 1,
-            // It has gone with its sandbox meanwhile.
+            // It has gone together with its sandbox.
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! A synthesised `/etc`: what runtimes look up, and nothing that tells about the host's accounts or services.
+//! A synthesised `/etc`: the files that runtimes look up, and nothing about the host's accounts or services.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-/// Copied from the host when there and readable by everyone: files, links, whole directories. A trailing `*` matches any ending.
+/// Copied from the host if they exist and everyone may read them: files, links, whole directories. A trailing
+/// `*` matches any ending.
 const COPIED: [&str; 26] = [
     "alternatives",
     "ca-certificates",
@@ -36,11 +37,11 @@ const COPIED: [&str; 26] = [
     "timezone",
 ];
 
-/// Larger files and deeper trees are not what is meant.
+/// Larger files and deeper trees are skipped.
 const FILE_MAX: u64 = 4 << 20;
 const DEPTH_MAX: usize = 8;
 
-/// Fills `etc` (an empty directory). With `resolvers`, name resolution over the network works.
+/// Fills the empty directory `etc`. With `resolvers`, names are resolved over the network.
 pub(super) fn fill(etc: &Path, resolvers: Option<&[IpAddr]>) -> io::Result<()> {
     let files = [
         (
@@ -76,7 +77,7 @@ pub(super) fn fill(etc: &Path, resolvers: Option<&[IpAddr]>) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies what everyone on the host may read; leaves out the rest, and private keys whatever their mode.
+/// Copies what everyone on the host may read. Skips the rest, and private keys whatever their mode.
 fn copy(from: &Path, to: &Path, depth: usize) -> io::Result<()> {
     let Ok(meta) = fs::symlink_metadata(from) else { return Ok(()) };
     let open = meta.permissions().mode() & 0o004 != 0;
@@ -103,7 +104,8 @@ fn resolv_conf(configured: &[IpAddr]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The name servers of sandboxes with a way out: the configured ones, or those of the host that a sandbox can reach.
+/// The name servers of sandboxes with egress: those of the host that a sandbox can reach, or else the
+/// configured ones.
 pub(crate) fn name_servers(configured: &[IpAddr]) -> Vec<IpAddr> {
     choose(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default(), configured)
 }

@@ -2,12 +2,12 @@
 
 use crate::spec::{Network, SandboxSpec};
 
-/// Which of the roots a sandbox has.
+/// The variant of the root that a sandbox needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct RootKind {
-    /// With a way out, `/etc` has name servers.
+    /// With egress, `/etc` has name servers.
     pub(crate) network: Network,
-    /// `/tmp` leads to whatever a process holds as [`crate::TMP_FD`].
+    /// `/tmp` is a link to the file system that a process holds as [`crate::TMP_FD`].
     pub(crate) zygote: bool,
 }
 
@@ -24,7 +24,7 @@ impl RootKind {
         Self { network: spec.network, zygote: spec.zygote }
     }
 
-    /// The ending of its directory's name beside the state file.
+    /// The suffix of its mount point's name beside the state file.
     pub(crate) fn ending(self) -> &'static str {
         match (self.network, self.zygote) {
             (Network::None, false) => "root",

@@ -1,7 +1,7 @@
 //! The minimal root file system that every sandbox shares, read-only.
 //!
-//! A [`Template`] is a mount namespace of its own whose `/` already is that root. A sandbox enters it and unshares: it copies some
-//! ten mounts instead of the host's whole table, and the host's root is not there to be detached.
+//! A [`Template`] is a mount namespace whose `/` is that root already. A sandbox enters and unshares it,
+//! which copies some ten mounts instead of the host's whole table, and leaves no old root to detach.
 
 mod etc;
 mod kind;

@@ -1,14 +1,14 @@
-//! Where mounts of the caller may appear inside a sandbox.
+//! Where the caller's mounts may appear inside a sandbox.
 
 use std::io;
 use std::path::{Component, Path};
 
 use crate::error::Fault;
 
-/// Directories that the sandbox itself fills.
+/// Directories that the sandbox fills itself.
 const RESERVED: [&str; 7] = ["/proc", "/dev", "/sys", "/etc", "/tmp", "/bin", "/sbin"];
 
-/// Checks the form of a mount target.
+/// Checks that a mount target is well-formed and allowed.
 pub(crate) fn check(target: &str) -> Result<(), Fault> {
     let path = Path::new(target);
     let refuse = |what: &str| Err(Fault::Invalid { what: format!("mount target {target:?} {what}") });
@@ -28,8 +28,8 @@ pub(crate) fn check(target: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Makes sure that `target` exists in the template at `root`, as a directory or an empty file like the source.
-/// What lies below a directory of the host cannot be created and must exist there.
+/// Makes sure that `target` exists in the template at `root`: a directory or an empty file, like the mount's
+/// source. Inside a directory bound from the host nothing can be created, so there it must exist.
 pub(super) fn ensure(root: &Path, target: &str, directory: bool) -> io::Result<()> {
     let place = root.join(target.trim_start_matches('/'));
     if place.symlink_metadata().is_ok() {

@@ -1,4 +1,4 @@
-//! Building a root template, once per launcher and kind of network.
+//! Builds a root template, once per launcher and variant of the root.
 
 use std::collections::HashSet;
 use std::fs;
@@ -19,28 +19,29 @@ use crate::error::Fault;
 use crate::spec::Network;
 use crate::sys;
 
-/// Directories of the host's `/usr` that a sandbox sees, where they exist.
+/// Subdirectories of the host's `/usr` that a sandbox sees, if they exist.
 const USR: [&str; 6] = ["bin", "lib", "lib32", "lib64", "libexec", "share"];
-/// Links (or, on hosts without a merged `/usr`, directories) at the root.
+/// Entries of the root that are links into `/usr`, or directories on hosts without a merged `/usr`.
 const ROOT_LINKS: [&str; 5] = ["bin", "lib", "lib32", "lib64", "libx32"];
 /// Device nodes: name, major, minor.
 const DEVICES: [(&str, u32, u32); 5] =
     [("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9)];
 
-/// A ready root: enter its mount namespace, unshare, and `/` is the minimal root.
+/// A ready root: enter its mount namespace, unshare it, and `/` is the minimal root.
 #[derive(Debug)]
 pub(crate) struct Template {
     /// The mount namespace.
     namespace: OwnedFd,
-    /// The writable view of the root, in the launcher's own mount namespace.
+    /// A writable view of the root in the launcher's own mount namespace.
     place: PathBuf,
-    /// Mount targets known to exist.
+    /// Mount targets that are known to exist.
     targets: HashSet<String>,
 }
 
 impl Template {
-    /// Builds a template; `place` is an empty directory to mount it on (in the launcher's private mount namespace).
-    /// `resolvers` is for sandboxes with a way out. `rootless`: device nodes are borrowed from the host.
+    /// Builds a template. `place` is an empty directory to mount it on, in the launcher's private mount
+    /// namespace; `resolvers` are for sandboxes with egress; `rootless` takes device nodes from the host,
+    /// since only root may create some.
     pub(crate) fn build(
         place: &Path,
         kind: RootKind,
@@ -58,7 +59,7 @@ impl Template {
         self.namespace.as_fd()
     }
 
-    /// Checks a mount target and creates it in the root where needed.
+    /// Checks a mount target and creates it in the root where necessary.
     pub(crate) fn prepare_target(&mut self, target: &str, directory: bool) -> Result<(), Fault> {
         if self.targets.contains(target) {
             return Ok(());
@@ -113,7 +114,7 @@ fn populate_dev(dev: &Path, rootless: bool) -> io::Result<()> {
             rustix::fs::chmod(dev.join(name), mode)?;
         }
     }
-    // One file system serves /tmp and POSIX shared memory, so that one size bounds both.
+    // POSIX shared memory is in the same tmpfs as /tmp, so that one limit bounds both.
     symlink("/tmp", dev.join("shm"))?;
     symlink("/proc/self/fd", dev.join("fd"))?;
     for (number, name) in ["stdin", "stdout", "stderr"].iter().enumerate() {
@@ -122,10 +123,10 @@ fn populate_dev(dev: &Path, rootless: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the kernel says whether programs may ask for huge pages.
+/// The kernel's setting for transparent huge pages.
 const HUGE_PAGES: &str = "kernel/mm/transparent_hugepage/enabled";
 
-/// What runtimes look for in `/sys`: the number of processors, and whether they may ask for huge pages.
+/// The files of `/sys` that runtimes look up: the CPUs and the setting for huge pages.
 fn populate_sys(sys: &Path) -> io::Result<()> {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let cpus = sys.join("devices/system/cpu");
@@ -145,13 +146,13 @@ fn populate_sys(sys: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the mount namespace whose root is `place`, in a helper process, and keeps it by its descriptor.
+/// Makes the mount namespace whose root is `place` in a helper process, and opens it, which keeps it alive.
 fn enclose(place: &Path, rootless: bool) -> io::Result<OwnedFd> {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let work = || {
         let outcome = enclose_here(place, rootless);
         let errno = outcome.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
-        // The launcher opens our mount namespace, then ends us.
+        // The launcher opens this process's mount namespace and then kills it.
         let _ = rustix::io::write(&writer, &errno.to_ne_bytes());
     };
     // SAFETY: the launcher is single-threaded.
@@ -191,7 +192,8 @@ fn enclose_here(place: &Path, rootless: bool) -> io::Result<()> {
         for (name, ..) in DEVICES {
             bind(&Path::new("/dev").join(name), &place.join("dev").join(name), sys::NOSUID | sys::NOEXEC)?;
         }
-        // The kernel lets a user namespace mount a /proc of its own only where a whole one can already be seen. It gets covered.
+        // In a user namespace the kernel allows a new /proc only where a full one is visible already. The
+        // sandbox's own covers it.
         mount_bind_recursive("/proc", place.join("proc"))?;
     }
     let root =
@@ -200,7 +202,7 @@ fn enclose_here(place: &Path, rootless: bool) -> io::Result<()> {
     rustix::process::pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")?;
-    // Only this view of the root is read-only; the launcher keeps one to create mount targets in.
+    // Only this view of the root becomes read-only; through its own the launcher creates mount targets.
     let here = rustix::fs::open("/", rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC, Mode::empty())?;
     sys::restrict_mount(here.as_fd(), sys::RDONLY | sys::NOSUID, false)
 }

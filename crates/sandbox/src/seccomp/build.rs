@@ -1,23 +1,23 @@
-//! From verdicts to a classic BPF program.
+//! Compiles verdicts on system calls into a classic BPF program.
 
 use libc::{
     BPF_ABS, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
     SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, sock_filter,
 };
 
-/// What happens to a system call.
+/// The verdict on a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Allow,
-    /// Fails with this error number.
+    /// Fails with this errno.
     Fail(i32),
-    /// Is not made, and answers that it has succeeded.
+    /// Is skipped and reports success.
     Pretend,
-    /// Depends on an argument.
+    /// Depends on the arguments.
     Check(Check),
 }
 
-/// Calls that are fine with some arguments only.
+/// System calls that are allowed with some arguments only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     /// `clone` without new namespaces.
@@ -28,19 +28,21 @@ pub(super) enum Check {
     Socket,
     /// `socketpair` of the Unix kind.
     Socketpair,
-    /// `prctl` other than becoming dumpable (and thereby open to inspection) or a reaper of others' children.
+    /// `prctl` except for becoming dumpable (and thereby open to inspection) or a subreaper, to which orphans
+    /// of others would be reparented.
     Prctl,
-    /// `clone` without new namespaces, whose child belongs to the caller and not to the caller's parent.
+    /// `clone` without new namespaces and without CLONE_PARENT, by which the child would become the zygote's.
     CloneOfOneself,
-    /// Calls whose first argument names a process, for the caller only (0): Landlock does not stand before them.
+    /// Calls whose first argument is a process id, for the caller only (0): Landlock does not restrict them.
     Oneself,
     /// `setpriority` for the caller only.
     OwnPriority,
     /// `ioprio_set` for the caller only.
     OwnIoPriority,
-    /// `seccomp` without a listener, which could answer the calls of processes forked later.
+    /// `seccomp` without a listener, by which a supervisor could answer the system calls of processes forked
+    /// later.
     Seccomp,
-    /// `personality` to ask or to set the default.
+    /// `personality` to query it or to set the default.
     Personality,
 }
 
@@ -60,7 +62,8 @@ const TIOCLINUX: u32 = 0x541c;
 const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
 
-/// The program for verdicts by call number; numbers beyond fail with ENOSYS, foreign architectures end the process.
+/// The program for verdicts by system-call number. Higher numbers fail with ENOSYS; a foreign architecture
+/// kills the process.
 pub(super) fn program(verdicts: &[Verdict]) -> Vec<sock_filter> {
     let mut ranges: Vec<(u32, Verdict)> = Vec::new();
     for (number, verdict) in verdicts.iter().chain([&Verdict::Fail(libc::ENOSYS)]).enumerate() {
@@ -78,7 +81,7 @@ pub(super) fn program(verdicts: &[Verdict]) -> Vec<sock_filter> {
     program
 }
 
-/// A binary search for the range that holds the accumulator.
+/// A binary search for the range that contains the accumulator.
 fn search(ranges: &[(u32, Verdict)]) -> Vec<sock_filter> {
     if let [(_, verdict)] = ranges {
         return leaf(*verdict);
@@ -98,7 +101,8 @@ fn search(ranges: &[(u32, Verdict)]) -> Vec<sock_filter> {
     program
 }
 
-/// For calls whose first argument says of what kind the second is: a process, by `kind`, and none but the caller.
+/// For calls whose first argument is a type and whose second is an id of that type: allows the type `kind`
+/// with id 0, the caller.
 fn own(kind: u32) -> Vec<sock_filter> {
     vec![
         argument(0),
@@ -177,7 +181,8 @@ fn fail(errno: i32) -> sock_filter {
     statement(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | errno as u32)
 }
 
-/// Loads the lower half of an argument: all that the kernel looks at for the flags and numbers checked here.
+/// Loads the lower half of an argument, which is all that the kernel uses of the flags and numbers checked
+/// here.
 fn argument(index: u32) -> sock_filter {
     load(16 + 8 * index)
 }
@@ -199,7 +204,7 @@ mod tests {
     use super::*;
     use crate::seccomp::list;
 
-    /// A tiny interpreter of what [`program`] emits.
+    /// A minimal interpreter for the output of [`program`].
     fn run(program: &[sock_filter], arch: u32, number: u32, arguments: [u32; 6]) -> u32 {
         let (mut at, mut value) = (0usize, 0u32);
         loop {
@@ -327,7 +332,7 @@ mod tests {
             assert_ne!(call(number, process + 2, 0), allow, "{number}");
         }
         assert_eq!(call(libc::SYS_setpriority, 0, 0), allow);
-        // What forking takes.
+        // System calls that forking needs.
         for number in [
             libc::SYS_clone,
             libc::SYS_madvise,

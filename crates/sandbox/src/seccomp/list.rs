@@ -1,11 +1,12 @@
-//! The allow-list: what Node.js, CPython, the JVM, Go, Rust, shells and core utilities call.
+//! The allow-list: system calls that Node.js, CPython, the JVM, Go, Rust, shells and core utilities make.
 
 use super::build::{Check, Verdict};
 
-/// Calls up to this number were known when the list was made (Linux 6.18); later ones answer ENOSYS, as on an older kernel.
+/// The last system call known when the list was made (Linux 6.18). Later ones fail with ENOSYS, as on an
+/// older kernel.
 const LAST_KNOWN: usize = 469;
 
-/// The verdict on every known call, by number.
+/// The verdict on every known system call, by number.
 pub(super) fn verdicts() -> Vec<Verdict> {
     let mut verdicts = vec![Verdict::Fail(libc::EPERM); LAST_KNOWN + 1];
     for number in FILES
@@ -28,19 +29,20 @@ pub(super) fn verdicts() -> Vec<Verdict> {
     ] {
         verdicts[number as usize] = Verdict::Check(check);
     }
-    // They would have every file system of the host written back, or the one under a read-only mount, for each caller anew: no namespace stands
-    // before them. All that can be written here is in memory, where there is nothing to be done.
+    // No namespace confines these: they would write back every file system of the host, or the one below a
+    // read-only mount, on behalf of any caller. Everything writable here is in memory, where there is nothing
+    // to write back.
     for number in [libc::SYS_sync, libc::SYS_syncfs] {
         verdicts[number as usize] = Verdict::Pretend;
     }
-    // Its flags are in memory, out of a filter's sight: C libraries fall back to clone when it does not exist. Likewise libuv to its
-    // thread pool without io_uring.
+    // Their arguments are in memory, which a filter cannot read. With ENOSYS C libraries fall back to
+    // `clone`, and libuv to its thread pool.
     for number in
         [libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register]
     {
         verdicts[number as usize] = Verdict::Fail(libc::ENOSYS);
     }
-    // Newer than the list's review (463 and on): not there, rather than forbidden.
+    // Newer than the review of this list (463 and later): reported as missing rather than forbidden.
     for verdict in verdicts.iter_mut().skip(463) {
         if *verdict == Verdict::Fail(libc::EPERM) {
             *verdict = Verdict::Fail(libc::ENOSYS);
@@ -49,7 +51,8 @@ pub(super) fn verdicts() -> Vec<Verdict> {
     verdicts
 }
 
-/// As [`verdicts`], without what processes of one zygote could share behind its back, or use to look into each other.
+/// Like [`verdicts`], without the calls by which processes of one zygote could share state unseen or inspect
+/// each other.
 pub(super) fn zygote_verdicts() -> Vec<Verdict> {
     let mut verdicts = verdicts();
     for number in SHARED_OBJECTS {
@@ -58,7 +61,8 @@ pub(super) fn zygote_verdicts() -> Vec<Verdict> {
     verdicts[libc::SYS_prctl as usize] = Verdict::Check(Check::Prctl);
     verdicts[libc::SYS_seccomp as usize] = Verdict::Check(Check::Seccomp);
     verdicts[libc::SYS_clone as usize] = Verdict::Check(Check::CloneOfOneself);
-    // They ask for the same user, nothing more: siblings and the zygote could be starved, or ended by a limit.
+    // The kernel only checks for the same uid, so a clone could starve its siblings and the zygote or end
+    // them by a limit.
     for (number, check) in [
         (libc::SYS_prlimit64, Check::Oneself),
         (libc::SYS_sched_setaffinity, Check::Oneself),
@@ -77,7 +81,8 @@ pub(super) fn zygote_verdicts() -> Vec<Verdict> {
 
 use libc::*;
 
-// Of Linux 6.6 and 6.7, not in `libc` yet (or not everywhere); the same on every architecture.
+// Added by Linux 6.6 and 6.7, and not (everywhere) in `libc` yet; the numbers are the same on every
+// architecture.
 const SYS_FCHMODAT2: c_long = 452;
 const SYS_MAP_SHADOW_STACK: c_long = 453;
 const SYS_FUTEX_WAKE: c_long = 454;
@@ -300,7 +305,7 @@ const MESSAGES: &[c_long] = &[
     SYS_recvmmsg,
 ];
 
-/// System V IPC and POSIX message queues: objects that outlive a process and have names.
+/// System V IPC and POSIX message queues: named objects that outlive a process.
 const SHARED_OBJECTS: &[c_long] = &[
     SYS_shmget,
     SYS_shmat,
@@ -340,7 +345,7 @@ const TIME: &[c_long] = &[
     SYS_timerfd_gettime,
 ];
 
-/// Older names of the above that only x86-64 has.
+/// Older names of the above, which only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 const LEGACY: &[c_long] = &[
     SYS_open,

@@ -1,8 +1,10 @@
-//! A process a call in a sandbox that stays: what the server holds of a sandbox with [`crate::SandboxSpec::spawner`].
+//! One process per call in a long-lived sandbox: the server's side of a sandbox with
+//! [`crate::SandboxSpec::spawner`].
 //!
-//! Inside, a small trusted process has shed every privilege as a payload does and then executes `argv` once for each request, with descriptors
-//! and an environment of the call's own. When a program has ended, whatever it started is killed before its end is told, so that calls
-//! share the sandbox's `/tmp`, limits and network, and no process.
+//! Inside, a small trusted process drops every privilege as a payload does, and then executes `argv` once for
+//! each request, with the call's own descriptors and environment. When a program has ended, its descendants
+//! are killed before the end is reported: calls share the sandbox's `/tmp`, limits and network, but no
+//! process.
 
 mod wire;
 
@@ -16,21 +18,21 @@ use crate::outcome::{ExitStatus, Usage};
 use wire::encode;
 pub(crate) use wire::{Answer, Request, answer, receive};
 
-/// Longest request: the longest argument, and as much again for others and what is set for the call.
+/// Longest request: the longest single argument, and as much again for the others and the environment.
 pub(crate) const REQUEST_MAX: usize = 256 * 1024;
 
-/// The server's end of the link to a sandbox's spawner. One program at a time.
+/// The server's end of the link to a sandbox's spawner, which runs one program at a time.
 #[derive(Debug)]
 pub struct Spawner {
     link: AsyncFd<OwnedFd>,
 }
 
-/// A program to be executed in a sandbox that stays.
+/// A program to be executed in a long-lived sandbox.
 #[derive(Debug)]
 pub struct Program<'a> {
-    /// What follows the sandbox's `argv`.
+    /// Appended to the sandbox's `argv`.
     pub arguments: &'a [String],
-    /// What is set for it beside the sandbox's environment, or instead of it.
+    /// Set in addition to the sandbox's environment, or instead of variables of the same name.
     pub env: &'a [(String, String)],
     /// fd 0; `None` is `/dev/null`.
     pub stdin: Option<OwnedFd>,
@@ -43,17 +45,17 @@ pub struct Program<'a> {
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// Its status, or why it was not executed (an errno).
+    /// Its exit status, or the errno with which it could not be executed.
     pub status: Result<ExitStatus, i32>,
-    /// What it and its descendants used. `memory_peak_bytes` is the largest process among them.
+    /// The usage of it and its descendants. `memory_peak_bytes` is that of the largest single process.
     pub usage: Usage,
 }
 
 impl Spawner {
-    /// A new link: this end, and the sandbox's, which goes into [`crate::SandboxIo::link`].
+    /// Makes a link: the server's end, and the sandbox's, which goes into [`crate::SandboxIo::link`].
     ///
     /// # Errors
-    /// When the system has no descriptors left.
+    /// The process has no descriptor left.
     pub fn link() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = crate::wire::pair()?;
         rustix::io::ioctl_fionbio(&ours, true)?;
@@ -62,10 +64,11 @@ impl Spawner {
         Ok((Self { link }, theirs))
     }
 
-    /// Has a program executed. [`Self::ended`] tells how it ended; until then no other may be asked for.
+    /// Requests the execution of a program. [`Self::ended`] returns its end; until then no other program may
+    /// be requested.
     ///
     /// # Errors
-    /// When the sandbox has ended, or arguments and environment are longer than [`Program`] may have.
+    /// The sandbox has ended, or arguments and environment are longer than a request may be.
     pub async fn run(&self, program: Program<'_>) -> io::Result<()> {
         let bytes = encode(program.arguments, program.env)?;
         let null = match &program.stdin {
@@ -83,10 +86,10 @@ impl Spawner {
             .await
     }
 
-    /// Waits for the end of the program that was asked for last. Cancellation-safe.
+    /// Waits for the end of the program requested last. Cancellation-safe.
     ///
     /// # Errors
-    /// When the sandbox has ended with it.
+    /// The sandbox has ended together with it.
     pub async fn ended(&self) -> io::Result<Ended> {
         let mut bytes = [0; Answer::SIZE];
         let read = self

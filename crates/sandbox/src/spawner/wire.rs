@@ -1,4 +1,5 @@
-//! The two messages of a spawner's link, a `SOCK_SEQPACKET` pair: a request with three descriptors, and the end of its program.
+//! The two messages on a spawner's link, a `SOCK_SEQPACKET` pair: a request with three descriptors, and the
+//! end of its program.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -11,7 +12,7 @@ use crate::outcome::ExitStatus;
 
 const COUNTS: usize = 8;
 
-/// A request: two counts, then arguments and variables, each with its NUL, as `execve` wants them.
+/// Encodes a request: two counts, then arguments and variables as `execve` takes them, each with its NUL.
 pub(crate) fn encode(arguments: &[String], env: &[(String, String)]) -> io::Result<Vec<u8>> {
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
     let mut bytes = Vec::with_capacity(4096);
@@ -40,7 +41,7 @@ pub(crate) fn encode(arguments: &[String], env: &[(String, String)]) -> io::Resu
     Ok(bytes)
 }
 
-/// A request as received: positions of C strings in the buffer.
+/// A received request: the positions of its C strings in the buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) arguments: Vec<usize>,
@@ -48,7 +49,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// `None`: not a request.
+    /// `None` if the bytes are not a valid request.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let (counts, strings) = bytes.split_at_checked(COUNTS)?;
         let (arguments, env) = counts.split_at_checked(4)?;
@@ -71,7 +72,7 @@ impl Request {
     }
 }
 
-/// Waits for a request. `None`: the server has gone, or what came is none.
+/// Waits for a request; `None` if the server has gone or sent something else.
 pub(crate) fn receive(link: BorrowedFd<'_>, buffer: &mut [u8]) -> Option<(Request, [OwnedFd; 3])> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -96,7 +97,7 @@ pub(crate) fn receive(link: BorrowedFd<'_>, buffer: &mut [u8]) -> Option<(Reques
 /// The end of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Its status, or the errno for which it was not executed.
+    /// Its exit status, or the errno with which it could not be executed.
     pub(crate) status: Result<ExitStatus, i32>,
     pub(crate) cpu_us: u64,
     pub(crate) memory_peak_bytes: u64,
@@ -134,7 +135,7 @@ impl Answer {
     }
 }
 
-/// Tells the server; false when it has gone.
+/// Sends the answer; false if the server has gone.
 pub(crate) fn answer(link: BorrowedFd<'_>, answer: &Answer) -> bool {
     loop {
         match rustix::io::write(link, &answer.bytes()) {

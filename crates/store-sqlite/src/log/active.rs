@@ -1,4 +1,4 @@
-//! The index of the segment that is being written: in memory.
+//! The in-memory index of the segment being written.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use super::{
 pub(crate) struct NamespaceKeys {
     /// All of them.
     pub(crate) all: SortedKeys,
-    /// Those listed under each name.
+    /// By the name they are listed under.
     pub(crate) names: HashMap<String, SortedKeys>,
 }
 
 impl NamespaceKeys {
-    /// The list of a name, or of all.
+    /// The list for a name, or for all.
     pub(crate) fn of(&self, name: Option<&str>) -> Option<&SortedKeys> {
         match name {
             None => Some(&self.all),
@@ -27,7 +27,7 @@ impl NamespaceKeys {
     }
 }
 
-/// Where every record of the segment is.
+/// The locations of all records of the segment.
 #[derive(Debug, Default)]
 pub(crate) struct Active {
     /// By number, in order of arrival.

@@ -1,4 +1,4 @@
-//! The log's thread: writes what is pending, finishes segments, removes expired ones.
+//! The log's thread: writes pending records, finishes segments, removes expired ones.
 
 use std::{
     fs::File,
@@ -25,19 +25,19 @@ use crate::{
     fault::{file_fault, locked, same},
 };
 
-/// Most records, and about how many bytes, of one write.
+/// Maximum number of records, and approximate bytes, per write.
 const CHUNK_RECORDS: usize = 512;
 const CHUNK_BYTES: usize = 4 << 20;
-/// How often the file is synced under load, when the thread writes without a pause.
+/// Interval of syncs under load, when the thread writes without a pause.
 const SYNC_EVERY: Duration = Duration::from_millis(50);
-/// How often retention is applied, and what failed is tried again.
+/// Interval at which retention is applied and failed work retried.
 const REST: Duration = Duration::from_secs(1);
-/// A log at its retention bound consists of this many segments: they are removed whole.
+/// Number of segments of a log at its retention bound, since segments are removed whole.
 pub(crate) const SEGMENTS: u32 = 64;
 
 const WRITING: &str = "writing activations";
 
-/// A record and its place in the segment; `None` for one that is not written: it is a duplicate, or too long for a frame.
+/// A record and its location; `None` if it is not written, being a duplicate or too long for a frame.
 pub(crate) type Placed = (Arc<Stored>, Option<Location>);
 
 pub(crate) struct Appender {
@@ -48,22 +48,22 @@ pub(crate) struct Appender {
     pub(crate) retention: Retention,
     pub(crate) sync: SyncMode,
     pub(crate) gather: Duration,
-    /// Frames of one write.
+    /// The frames of one write.
     pub(crate) buffer: Vec<u8>,
-    /// The first of the pending records, which are in the file and not yet durable.
+    /// The first of the pending records: written to the file, but not yet durable.
     pub(crate) unsynced: Vec<Placed>,
     pub(crate) synced: Instant,
-    /// When retention was applied last.
+    /// When retention was last applied.
     pub(crate) rested: Instant,
     /// When the segment got its first record, in ms since the epoch.
     pub(crate) begun: Option<u64>,
-    /// When finishing the segment failed last.
+    /// When finishing the segment last failed.
     pub(crate) unfinished: Option<Instant>,
-    /// The last write failed: the next one waits.
+    /// The last write failed: the next one is delayed.
     pub(crate) failing: bool,
 }
 
-/// What the thread woke up for.
+/// The reasons to wake up.
 struct Work {
     records: usize,
     flushes: Vec<Flush>,
@@ -92,7 +92,7 @@ impl Appender {
         }
     }
 
-    /// Says once that writing fails, and once that it works again.
+    /// Logs once that writing fails, and once that it works again.
     fn report(&mut self, result: &Result<(), StoreError>) {
         match (result, self.failing) {
             (Err(error), false) => {
@@ -104,7 +104,7 @@ impl Appender {
         self.failing = result.is_err();
     }
 
-    /// Sleeps until there is something to do.
+    /// Sleeps until there is work.
     fn wait(&self) -> Work {
         let mut pending = locked(&self.shared.view.pending);
         let urgent = |pending: &Pending| pending.closed || !pending.flushes.is_empty();
@@ -119,7 +119,7 @@ impl Appender {
         Work { records: pending.len(), flushes: std::mem::take(&mut pending.flushes), closed: pending.closed }
     }
 
-    /// Sleeps, to be woken as `state` says.
+    /// Sleeps until woken, as `state` determines.
     fn rest<'a>(
         &self,
         mut pending: MutexGuard<'a, Pending>,
@@ -133,8 +133,8 @@ impl Appender {
         pending
     }
 
-    /// Writes the first `count` pending records and makes them durable. They stay pending until they are durable, so that the next attempt
-    /// writes them again after a failure.
+    /// Writes the first `count` pending records and makes them durable. They stay pending until then, so that
+    /// they are written again after a failure.
     fn write(&mut self, count: usize) -> Result<(), StoreError> {
         let mut left = count;
         while left > 0 {
@@ -158,8 +158,8 @@ impl Appender {
         self.make_durable()
     }
 
-    /// Syncs what was written, and takes it from the pending records. After a failure it stays pending, to be written again: see
-    /// [`Segment::sync`].
+    /// Syncs the file, and removes durable records from the pending ones. After a failure they stay pending,
+    /// to be written again: see [`Segment::sync`].
     fn make_durable(&mut self) -> Result<(), StoreError> {
         if self.unsynced.is_empty() {
             return Ok(());
@@ -207,7 +207,7 @@ impl Appender {
             .cloned()
             .collect();
         let count = chunk.len();
-        // This ends: each index is rebuilt at most once a minute.
+        // Terminates, since each index is rebuilt at most once a minute.
         let written = loop {
             let (written, unreadable) = self.encode(&chunk);
             let view = &self.shared.view;
@@ -226,8 +226,8 @@ impl Appender {
         Ok(count)
     }
 
-    /// Fills the buffer with the frames of `chunk`. Returns their places in it, and the indexes that could not be searched for duplicates because
-    /// they are unreadable.
+    /// Encodes the frames of `chunk` into the buffer. Returns their locations in it, and the unreadable
+    /// indexes that could not be searched for duplicates.
     fn encode(&mut self, chunk: &[Arc<Stored>]) -> (Vec<Placed>, Vec<Unreadable>) {
         let segments = self.shared.view.segments();
         self.buffer.clear();
@@ -235,7 +235,7 @@ impl Appender {
         let mut unreadable = Vec::new();
         for stored in chunk {
             let meta = stored.meta();
-            // A call that ran twice after a crash keeps its first record.
+            // A call that ran twice because of a crash keeps its first record.
             let at = if segments.contains(meta.namespace, meta.key.id(), &mut unreadable) {
                 None
             } else {
@@ -256,7 +256,8 @@ impl Appender {
         (written, unreadable)
     }
 
-    /// Finishes the segment, all of which is durable, and begins the next. When that fails, records go on being appended to this one.
+    /// Finishes the segment, whose records are all durable, and begins the next. On failure, records are
+    /// still appended to this one.
     fn finish_segment(&mut self) {
         let view = &self.shared.view;
         let finish = || -> io::Result<(Sealed, Segment, File)> {
@@ -286,7 +287,8 @@ impl Appender {
             }
             Err(error) => {
                 self.unfinished = Some(Instant::now());
-                // If the next one was created, recovery would take it for the active segment, and a torn end of this one for damage.
+                // If the next segment exists, recovery would take it for the active one, and a torn end of
+                // this one for damage.
                 let _ = std::fs::remove_file(segment_path(&self.dir, self.segment.number + 1));
                 let path = self.segment.path().display();
                 tracing::warn!(%error, %path, "a segment of the activation log could not be finished; it grows on");

@@ -1,4 +1,4 @@
-//! A record that was found: how it is read, alone or as one of a page, which has room for so many log lines and results.
+//! Reads a record that was found, alone or as part of a page with limited room for log lines and results.
 
 use std::{
     fs::File,
@@ -23,14 +23,14 @@ use super::{
 };
 use crate::fault::file_fault;
 
-/// Why a read gives nothing.
+/// Why a read failed.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    /// A file is not there any more.
+    /// A file no longer exists.
     Gone(StoreError),
-    /// An index cannot be read.
+    /// An index is unreadable.
     Index(Unreadable),
-    /// A record is damaged, or is not where an index says: then that one is `misleading`.
+    /// A record is damaged, or not where an index says, in which case that index is `misleading`.
     Damaged { path: PathBuf, detail: String, misleading: Option<Unreadable> },
     /// Anything else.
     Store(StoreError),
@@ -42,7 +42,7 @@ impl From<Unreadable> for ReadError {
     }
 }
 
-/// What an error means that comes of reading the segment at `path`.
+/// Classifies an error from reading the segment at `path`.
 pub(crate) fn damage(path: &Path) -> impl FnOnce(io::Error) -> ReadError {
     move |error| match error.kind() {
         io::ErrorKind::NotFound => ReadError::Gone(file_fault(READING, path)(error)),
@@ -53,12 +53,12 @@ pub(crate) fn damage(path: &Path) -> impl FnOnce(io::Error) -> ReadError {
     }
 }
 
-/// A record's file and place in it.
+/// A record's file and its location in it.
 pub(crate) struct Place {
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<File>,
     pub(crate) at: Location,
-    /// The finished segment that it is in, whose index says so.
+    /// The finished segment whose index gave the location.
     pub(crate) sealed: Option<Arc<Sealed>>,
 }
 
@@ -68,18 +68,18 @@ pub(crate) enum Entry {
     Written(Place),
 }
 
-/// What the kernel reads ahead of a reader, at the least: records that are closer than this come in one go.
+/// Minimum read-ahead of the kernel: records closer than this are fetched together.
 const NEAR: u64 = 64 << 10;
 
-/// Log lines of one page, as they are stored, and results. Those of the records after that are left out: a page may have a thousand records, and a record
-/// ten megabytes.
+/// Bytes of stored log lines per page, and of results. Those of further records are left out: a page may have
+/// a thousand records, and a record ten megabytes.
 const LOGS_OF_A_PAGE: u64 = 8 << 20;
 const RESULTS_OF_A_PAGE: u64 = 8 << 20;
-/// A result of this size, or a smaller one, is never left out.
+/// A result up to this size is never left out.
 const SMALL_RESULT: u64 = 8 << 10;
 const LEFT_OUT: &str = "(left out here, where there are many: ask for this activation by its id)";
 
-/// What is left of a page's.
+/// The remaining room of a page.
 pub(crate) struct Room {
     logs: u64,
     results: u64,
@@ -91,7 +91,7 @@ impl Default for Room {
     }
 }
 
-/// Whether what has that size is taken: what fits, and the first of all.
+/// Takes room for `size`, if it fits or is the first to be taken.
 fn take(room: &mut u64, size: u64, whole: u64) -> bool {
     let fits = size <= *room || *room == whole;
     *room = room.saturating_sub(size);
@@ -99,7 +99,7 @@ fn take(room: &mut u64, size: u64, whole: u64) -> bool {
 }
 
 impl Entry {
-    /// What its log lines take.
+    /// The size of its log lines.
     fn logs(&self) -> u64 {
         match self {
             Self::Pending(stored) => stored.logs().iter().map(|line| line.text.len() as u64 + 1).sum(),
@@ -107,7 +107,7 @@ impl Entry {
         }
     }
 
-    /// Reads it, and takes what it has from the `room` that is left for all of a page.
+    /// Reads it, and takes its size off the `room` of the page.
     pub(crate) fn read_into(
         self,
         key: Key,
@@ -124,7 +124,7 @@ impl Entry {
         }
         let result = record.response.result.as_ref().map_or(0, |result| result.get().len() as u64);
         if result > SMALL_RESULT && !take(&mut room.results, result, RESULTS_OF_A_PAGE) {
-            // An object, as clients expect of a result.
+            // An object, as clients expect a result to be.
             record.response.result =
                 serde_json::value::to_raw_value(&serde_json::json!({ "left_out": LEFT_OUT })).ok();
         }
@@ -140,7 +140,7 @@ impl Entry {
 }
 
 impl Place {
-    /// A place in a finished segment.
+    /// A location in a finished segment.
     pub(crate) fn open(segment: &Arc<Sealed>, at: Location) -> Result<Self, ReadError> {
         let path = segment.segment.clone();
         let file = Arc::new(File::open(&path).map_err(damage(&path))?);
@@ -151,8 +151,8 @@ impl Place {
         self.at.offset.abs_diff(other.at.offset) > NEAR
     }
 
-    /// Has the kernel fetch it, if it is not in memory, while other records are looked for: a page of records that lie far apart then takes
-    /// about as long as one of them. It is only a hint.
+    /// Asks the kernel to prefetch it while other records are looked up, so that a page of distant records
+    /// takes about as long as one of them. Only a hint.
     pub(crate) fn announce(&self, with_logs: bool) {
         let length = u64::from(self.at.head) + if with_logs { u64::from(self.at.logs) } else { 0 };
         let _ = fadvise(&*self.file, self.at.offset, NonZeroU64::new(length), Advice::WillNeed);

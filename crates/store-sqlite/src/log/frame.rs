@@ -7,10 +7,10 @@
 //! body           the record as JSON, without its logs
 //! logs           see `lines`
 //! ```
-//! Logs have a checksum of their own, so that lists read neither them nor past them.
+//! Logs have a checksum of their own, so that lists neither read nor skip over them.
 //!
-//! After a damaged header, readers search for the next one. A function may log bytes that look like a frame, but it does not know the salt, so no such
-//! bytes pass for a header.
+//! After a damaged header, readers search for the next one. A function may log bytes that look like a frame,
+//! but it does not know the salt, so they cannot pass for a header.
 
 use std::io::{self, Read};
 
@@ -21,15 +21,15 @@ use super::{body, key::Key, lines};
 const MAGIC: &[u8; 4] = b"FRec";
 /// Bytes of a frame's header.
 pub(crate) const HEADER: usize = 28;
-/// The longest part of a frame; a header that says more is not one. `pending` lets no longer part in.
+/// Maximum length of a frame's part; a header with a longer one is invalid. `pending` admits no longer part.
 pub(crate) const MAX_PART: usize = 64 << 20;
-/// Bytes read at a time while the next header is searched for.
+/// Bytes read at a time in a search for the next header.
 const SEARCH: usize = 4 << 10;
 
-/// Where a frame is in its segment.
+/// A frame's location in its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
-    /// Of its first byte.
+    /// Offset of its first byte.
     pub(crate) offset: u64,
     /// Bytes of header, meta and body.
     pub(crate) head: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Location {
     pub(crate) logs: u32,
 }
 
-/// What the index knows of a record.
+/// What the index stores about a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta<'a> {
     pub(crate) key: Key,
@@ -46,7 +46,8 @@ pub(crate) struct Meta<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Appends the frame of `record` (whose `logs` are empty) with `logs`, for a segment of that `salt`; `None`, and nothing appended, when a part is too long.
+/// Appends the frame of `record` (whose `logs` are empty) with `logs`, for a segment with this `salt`;
+/// `None`, and nothing appended, if a part is too long.
 pub(crate) fn encode(
     record: &Activation,
     name: &str,
@@ -83,7 +84,7 @@ pub(crate) fn encode(
     Some(Location { offset: begin as u64, head: (tail - begin) as u32, logs: logs_len as u32 })
 }
 
-/// What a header says.
+/// A parsed header.
 struct Header {
     meta: usize,
     body: usize,
@@ -93,7 +94,7 @@ struct Header {
 }
 
 impl Header {
-    /// Reads the header of a frame whose place is known, and whose parts are verified by their own checksums.
+    /// Parses the header of a frame at a known location, whose parts are verified by their own checksums.
     fn of_known(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; HEADER] = bytes.first_chunk()?;
         let field = |at: usize| {
@@ -109,7 +110,7 @@ impl Header {
         (header.meta.max(header.body).max(header.logs) <= MAX_PART).then_some(header)
     }
 
-    /// Reads bytes that may be a header, of a segment with that `salt`.
+    /// Parses bytes that may be a header, for a segment with this `salt`.
     fn parse(bytes: &[u8], salt: u32) -> Option<Self> {
         let (fields, sum) = bytes.get(..HEADER)?.split_last_chunk::<4>()?;
         let whole = fields.starts_with(MAGIC) && u32::from_le_bytes(*sum) == crc32fast::hash(fields) ^ salt;
@@ -129,7 +130,7 @@ fn parse_meta(bytes: &[u8]) -> Option<Meta<'_>> {
     rest.is_empty().then_some(Meta { key: Key::from_bytes(key), namespace, name })
 }
 
-/// The record in the first part of a frame (header, meta and body), checked; `None` when it is damaged.
+/// The record in the first part of a frame (header, meta and body), verified; `None` if it is damaged.
 pub(crate) fn decode_head(bytes: &[u8], key: Key) -> Option<Activation> {
     let header = Header::of_known(bytes)?;
     let head = bytes.get(HEADER..)?;
@@ -138,7 +139,8 @@ pub(crate) fn decode_head(bytes: &[u8], key: Key) -> Option<Activation> {
     (whole && parse_meta(meta)?.key == key).then(|| serde_json::from_slice(body).ok())?
 }
 
-/// Whether `bytes`, which hold at least a header and a key, begin the frame of that record, damaged or not, with parts of those lengths.
+/// Whether `bytes`, which contain at least a header and a key, begin the frame of that record, damaged or
+/// not, with parts of those lengths.
 pub(crate) fn is_begun(bytes: &[u8], key: Key, at: Location) -> bool {
     let Some(header) = Header::of_known(bytes) else { return false };
     bytes.starts_with(MAGIC)
@@ -147,7 +149,7 @@ pub(crate) fn is_begun(bytes: &[u8], key: Key, at: Location) -> bool {
         && header.logs == at.logs as usize
 }
 
-/// The log lines of the frame that begins with `head`, checked; `None` when they are damaged.
+/// The log lines of the frame that begins with `head`, verified; `None` if they are damaged.
 pub(crate) fn decode_logs(head: &[u8], logs: &[u8]) -> Option<Vec<LogLine>> {
     let header = Header::of_known(head)?;
     let whole = logs.len() == header.logs && crc32fast::hash(logs) == header.logs_sum;
@@ -158,41 +160,42 @@ pub(crate) fn decode_logs(head: &[u8], logs: &[u8]) -> Option<Vec<LogLine>> {
     }
 }
 
-/// Iterates over the whole frames of a segment, and skips damaged ones. Reads every byte once, and once more where a header may begin.
+/// Iterates over the intact frames of a segment, skipping damaged ones. Reads every byte once, and again
+/// where a header may begin.
 pub(crate) struct Frames<R> {
     input: R,
     salt: u32,
-    /// What is read of the input and not passed: it begins at `at`.
+    /// The input that was read but not passed yet; it begins at `at`.
     buffer: Vec<u8>,
     at: u64,
-    /// How much of it is the frame that was given last.
+    /// The length of the frame returned last.
     given: usize,
-    /// The end of the last whole one.
+    /// The end of the last intact frame.
     offset: u64,
-    /// Damaged places before that, and since; how many bytes those before it are.
+    /// Damaged places before `offset` and since, and the bytes of those before.
     damaged: u64,
     since: u64,
     lost: u64,
 }
 
 impl<R: Read> Frames<R> {
-    /// `input` stands at `offset` of its segment, whose salt that is.
+    /// `input` is at `offset` of a segment with this salt.
     pub(crate) fn new(input: R, offset: u64, salt: u32) -> Self {
         Self { input, salt, buffer: Vec::new(), at: offset, given: 0, offset, damaged: 0, since: 0, lost: 0 }
     }
 
-    /// The end of the last whole frame.
+    /// The end of the last intact frame.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The number of damaged places before that, and their bytes: a place is one frame, or several where headers are damaged. What follows
-    /// [`Self::offset`] may merely be a torn end.
+    /// The number of damaged places before that, and their bytes: a place is one frame, or several if headers
+    /// are damaged. What follows [`Self::offset`] may merely be a torn end.
     pub(crate) fn damaged(&self) -> (u64, u64) {
         (self.damaged, self.lost)
     }
 
-    /// The next whole frame.
+    /// The next intact frame.
     pub(crate) fn next(&mut self) -> io::Result<Option<(Meta<'_>, Location)>> {
         let given = std::mem::take(&mut self.given);
         self.pass(given);
@@ -202,7 +205,7 @@ impl<R: Read> Frames<R> {
             let length = head + header.logs;
             self.fill(length)?;
             if self.buffer.len() < length {
-                // The header is right about where its frame ends: nothing comes after it.
+                // The header is intact and says where the frame ends: the input ends before that.
                 return Ok(None);
             }
             let whole = crc32fast::hash(&self.buffer[HEADER..head]) == header.head_sum
@@ -222,14 +225,14 @@ impl<R: Read> Frames<R> {
         Ok(parse_meta(&self.buffer[meta]).map(|meta| (meta, location)))
     }
 
-    /// The next header. What is none is passed over.
+    /// The next header, skipping anything else.
     fn header(&mut self) -> io::Result<Option<Header>> {
         self.fill(HEADER)?;
         if let Some(header) = Header::parse(&self.buffer, self.salt) {
             return Ok(Some(header));
         }
         self.since += 1;
-        // Where in the buffer the next one may begin.
+        // The offset in the buffer at which the next one may begin.
         let mut from = self.buffer.len().min(1);
         loop {
             match self.buffer[from..].windows(MAGIC.len()).position(|bytes| bytes == MAGIC) {
@@ -243,7 +246,7 @@ impl<R: Read> Frames<R> {
                     from += 1;
                 }
                 None => {
-                    // Its magic may begin in the last bytes.
+                    // Keeps the last bytes, in which its magic may begin.
                     self.pass(from.max((self.buffer.len() + 1).saturating_sub(MAGIC.len())));
                     from = 0;
                     let before = self.buffer.len();
@@ -262,7 +265,7 @@ impl<R: Read> Frames<R> {
         self.input.by_ref().take(missing as u64).read_to_end(&mut self.buffer).map(|_| ())
     }
 
-    /// Has done with the first `count` bytes of the buffer.
+    /// Drops the first `count` bytes of the buffer.
     fn pass(&mut self, count: usize) {
         self.buffer.drain(..count);
         self.at += count as u64;
@@ -345,7 +348,7 @@ mod tests {
             }
         }
 
-        /// A crash cuts the file anywhere: what was whole before the cut is found, and nothing else.
+        /// For a file cut anywhere by a crash: the frames before the cut are found, and nothing else.
         #[test]
         fn a_cut_loses_only_what_it_cuts(records in records(), cut in any::<prop::sample::Index>()) {
             let (bytes, locations) = encoded(&records);
@@ -356,7 +359,7 @@ mod tests {
             prop_assert_eq!(end, locations[..whole].last().map_or(0, |at| at.offset + u64::from(at.head + at.logs)));
         }
 
-        /// A flipped bit is never read as data, and loses the record that it is in.
+        /// A flipped bit is never read as data, and loses only the record that contains it.
         #[test]
         fn a_flipped_bit_loses_one_record(records in records(), at in any::<prop::sample::Index>(), bit in 0..8_u8) {
             let (mut bytes, mut locations) = encoded(&records);
@@ -367,7 +370,7 @@ mod tests {
             prop_assert_eq!(found(&bytes), locations);
         }
 
-        /// Nor is anything larger, wherever it begins and ends.
+        /// Nor does larger damage, wherever it begins and ends.
         #[test]
         fn damage_loses_only_what_it_touches(
             records in records(), at in any::<prop::sample::Index>(), damage in prop::collection::vec(any::<u8>(), 0..500),
@@ -381,7 +384,7 @@ mod tests {
             prop_assert_eq!(found(&bytes), locations);
         }
 
-        /// The search finds the next frame wherever it is, whatever is before it.
+        /// The search finds the next frame wherever it is and whatever precedes it.
         #[test]
         fn what_is_between_frames_is_passed_over(
             records in records(), count in 0..3 * SEARCH, filling in prop::sample::select(vec![&b"FRec"[..], b"F", b"\0", b"FRecFR", b"FReFRec"]),
@@ -421,7 +424,7 @@ mod tests {
         scan(bytes).0.into_iter().map(|(_, _, at)| at).collect()
     }
 
-    /// A function prints a frame, which is text for somebody who looks for one, and its own header is damaged.
+    /// A function logs the bytes of a frame, and the header of the record itself is damaged.
     #[test]
     fn a_printed_frame_is_none() {
         let mut printed = Vec::new();
@@ -437,7 +440,7 @@ mod tests {
             encoded(&[(1, 1, false, "a".to_owned(), logs), (2, 2, false, "b".to_owned(), Vec::new())]);
         bytes[5] ^= 1;
         assert_eq!(found(&bytes), locations[1..]);
-        // It would be one where it has the salt.
+        // With the right salt it would be a frame.
         assert!(Frames::new(&bytes[..], 0, 0).next().unwrap().is_some());
     }
 }

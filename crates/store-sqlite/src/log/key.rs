@@ -1,9 +1,10 @@
-//! The order of records within a namespace.
+//! The sort key of records within a namespace.
 
 use flint_model::{ActivationId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Start, then id: the order of lists, oldest first. (Two halves of the id: a `u128` would pad every entry by 8 bytes.)
+/// Start, then id: the order of lists, oldest first. (The id as two halves: a `u128` would pad every entry by
+/// 8 bytes.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Key {
     /// When the record's activation started, in ms since the epoch.
@@ -14,7 +15,7 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) const BYTES: usize = 24;
-    /// No key is less.
+    /// The least key.
     pub(crate) const MIN: Self = Self { start: 0, high: 0, low: 0 };
 
     pub(crate) const fn new(start: u64, id: u128) -> Self {

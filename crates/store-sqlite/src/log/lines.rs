@@ -1,13 +1,14 @@
-//! Log lines in a compact form: `count`, then for each `time since the line before, stream, length, text`; numbers as LEB128.
+//! A compact encoding of log lines: `count`, then for each line `time since the previous one, stream, length,
+//! text`; numbers as LEB128.
 
 use flint_model::{LogLine, LogStream};
 
-/// Appends the form of `lines`.
+/// Appends the encoding of `lines`.
 pub(crate) fn encode(lines: &[LogLine], out: &mut Vec<u8>) {
     put_number(lines.len() as u64, out);
     let mut before = 0_u64;
     for line in lines {
-        // Lines of two streams may be out of order: the difference is signed, its sign in the lowest bit.
+        // Lines of two streams may be out of order: the difference is signed, zigzag-encoded.
         let step = line.time_us.wrapping_sub(before) as i64;
         put_number((step << 1 ^ step >> 63) as u64, out);
         before = line.time_us;
@@ -20,10 +21,10 @@ pub(crate) fn encode(lines: &[LogLine], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads what [`encode`] wrote; `None` when it is something else.
+/// Decodes the output of [`encode`]; `None` for anything else.
 pub(crate) fn decode(mut bytes: &[u8]) -> Option<Vec<LogLine>> {
     let count = take_number(&mut bytes)?;
-    // A line takes at least three bytes: a wrong count must not reserve memory.
+    // A line takes at least three bytes, so a wrong count cannot reserve much memory.
     let mut lines = Vec::with_capacity(count.min(bytes.len() as u64 / 3) as usize);
     let mut before = 0_u64;
     for _ in 0..count {

@@ -1,5 +1,5 @@
-//! Rebuilds the indexes of finished segments that are missing or unreadable from the segments themselves: when the log is opened, and later by the
-//! reader that comes upon one.
+//! Rebuilds missing or unreadable indexes of finished segments from the segments: when the log is opened, and
+//! later by the reader that encounters one.
 
 use std::{
     collections::HashMap,
@@ -26,12 +26,13 @@ use crate::{
 };
 
 const MENDING: &str = "making an index of the activation log again";
-/// How often the same index is rebuilt at most: that reads its segment, up to 256 MB, and the disk may be failing.
+/// Minimum interval between rebuilds of one index: each reads its segment, up to 256 MB, and the disk may be
+/// failing.
 const AGAIN: Duration = Duration::from_secs(60);
-/// Readers that rebuild an index, or wait for that, at once. The other places are for reads that need no rebuilt index.
+/// Readers that rebuild an index or wait for a rebuild. The other permits are for reads that need none.
 const WAITING: usize = READS / 2;
 
-/// An index that cannot be read, or whose content is impossible.
+/// An index that is unreadable or inconsistent.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     pub(crate) segment: Arc<Sealed>,
@@ -39,12 +40,12 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    /// Makes this of an error from reading the index of `segment`.
+    /// Converts an error from reading the index of `segment`.
     pub(crate) fn of(segment: &Arc<Sealed>) -> impl FnOnce(io::Error) -> Self {
         move |error| Self { segment: Arc::clone(segment), error }
     }
 
-    /// The error of an index that was rebuilt less than [`AGAIN`] ago.
+    /// The error for an index that was rebuilt less than [`AGAIN`] ago.
     pub(crate) fn anew(&self) -> StoreError {
         let detail = format!(
             "{}, and this index was made again less than a minute ago: the disk may be failing, see the kernel's messages. Flint makes it again a minute later",
@@ -59,8 +60,8 @@ impl Unreadable {
 pub(crate) struct Mender {
     dir: PathBuf,
     sync: SyncMode,
-    /// Indexes that were rebuilt within the last [`AGAIN`], by the number of their segment. Locked during a rebuild instead of the view, so that only
-    /// readers that need a rebuilt index wait.
+    /// Rebuilds within the last [`AGAIN`], by segment number. Locked during a rebuild instead of the view, so
+    /// that only readers in need of a rebuilt index wait.
     tried: Mutex<HashMap<u64, Tried>>,
     waiting: AtomicUsize,
 }
@@ -68,7 +69,7 @@ pub(crate) struct Mender {
 /// Why an index was not rebuilt.
 #[derive(Debug)]
 pub(crate) enum NotMended {
-    /// Too many wait already; a later attempt may succeed.
+    /// Too many readers are waiting; a later attempt may succeed.
     Crowded(StoreError),
     /// The rebuild failed.
     Failed(StoreError),
@@ -92,7 +93,7 @@ impl From<NotMended> for StoreError {
     }
 }
 
-/// One of those that wait.
+/// A guard that counts a waiting reader.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {
@@ -111,7 +112,7 @@ impl Drop for Waits<'_> {
 #[derive(Debug)]
 struct Tried {
     at: Instant,
-    /// Why there is none.
+    /// The error, if the rebuild failed.
     failed: Option<StoreError>,
 }
 
@@ -120,16 +121,18 @@ impl Mender {
         Self { dir, sync, tried: Mutex::default(), waiting: AtomicUsize::new(0) }
     }
 
-    /// After `Ok` the read can be repeated: the index was rebuilt, now or by somebody else, or its segment is gone. Waits for a rebuild under way.
+    /// After `Ok` the read can be repeated: the index was rebuilt, now or by another reader, or its segment
+    /// is gone. Waits for a rebuild in progress.
     ///
-    /// Each index is tried once within [`AGAIN`]; until then the error of that attempt is returned again, and an index that is unreadable again
-    /// although it was rebuilt is an error.
+    /// Each index is rebuilt at most once within [`AGAIN`]; until then the error of that attempt is returned
+    /// again, and an index that is unreadable again after a successful rebuild is an error.
     pub(crate) fn mend(&self, view: &View, unreadable: &Unreadable) -> Result<(), NotMended> {
         let _waits = Waits::among(&self.waiting).ok_or_else(|| NotMended::crowded(unreadable))?;
         self.mend_one(&mut locked(&self.tried), view, unreadable).map_err(NotMended::Failed)
     }
 
-    /// The same for the log's thread, which does not wait for readers; returns whether the read can be repeated.
+    /// The same for the log's thread, which does not wait for readers; returns whether the read can be
+    /// repeated.
     pub(crate) fn try_mend(&self, view: &View, unreadable: &Unreadable) -> bool {
         let mut tried = match self.tried.try_lock() {
             Ok(tried) => tried,
@@ -161,7 +164,7 @@ impl Mender {
         let result = match index_anew(&self.dir, segment.number(), segment.segment_bytes(), self.sync) {
             Ok(anew) => {
                 if !view.segments_mut().replace(segment, anew) {
-                    // Retention removed the segment meanwhile: nobody would remove this file.
+                    // Retention removed the segment meanwhile: nothing else would remove this file.
                     let _ = fs::remove_file(index);
                 }
                 Ok(())
@@ -178,7 +181,7 @@ impl Mender {
     }
 }
 
-/// Opens a finished segment; its index is rebuilt when it is missing or belongs to another one.
+/// Opens a finished segment; rebuilds its index if it is missing or belongs to another segment.
 pub(crate) fn open_sealed(dir: &Path, number: u64, sync: SyncMode) -> Result<Sealed, StoreError> {
     let path = segment_path(dir, number);
     let bytes = fs::metadata(&path).map_err(file_fault(OPENING, &path))?.len();
@@ -191,8 +194,8 @@ pub(crate) fn open_sealed(dir: &Path, number: u64, sync: SyncMode) -> Result<Sea
     }
 }
 
-/// Builds the index of a finished segment from the segment. Damaged frames are skipped; a damaged end is an error, because whole frames may have
-/// followed it.
+/// Builds the index of a finished segment. Damaged frames are skipped; a damaged end is an error, because
+/// intact frames may have followed it.
 fn index_anew(dir: &Path, number: u64, bytes: u64, sync: SyncMode) -> Result<Sealed, StoreError> {
     let path = segment_path(dir, number);
     let Scanned { active, end, damaged, .. } = scan(&path)?;

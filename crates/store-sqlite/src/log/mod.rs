@@ -1,8 +1,9 @@
 //! The activation log: append-only segments, each with a sorted index.
 //!
-//! `append` puts a record into a bounded queue ([`pending`]); one thread ([`appender`]) writes what has gathered as frames
-//! ([`frame`]) of a segment ([`segment`]), makes it durable and indexes it in memory ([`active`]); a full segment gets its index file
-//! ([`sealed`]). Readers ([`view`]) merge all three ([`select`]) and read what they have found ([`entry`]). An index that cannot be read is made again ([`mend`]).
+//! `append` puts a record into a bounded queue ([`pending`]). One thread ([`appender`]) writes the queued
+//! records as frames ([`frame`]) of a segment ([`segment`]), makes them durable and indexes them in memory
+//! ([`active`]); a full segment gets an index file ([`sealed`]). Readers ([`view`]) merge all three
+//! ([`select`]) and read the records they find ([`entry`]). An unreadable index is rebuilt ([`mend`]).
 
 mod active;
 mod appender;
@@ -52,16 +53,16 @@ use crate::{
 
 const OPENING: &str = "opening the activation log";
 const READING: &str = "reading activations";
-/// Reads at once. More would wait for the same cores and page cache.
+/// Concurrent reads. More would contend for the same cores and page cache.
 const READS: usize = 16;
 
-/// What the thread and its callers share.
+/// State shared by the log's thread and its callers.
 struct Shared {
     view: View,
-    /// Wakes the thread.
+    /// Wakes the log's thread.
     wake: Condvar,
     counts: Counts,
-    /// Reasons not to remove files now.
+    /// Number of reasons not to remove files now.
     holds: AtomicUsize,
 }
 
@@ -81,12 +82,12 @@ pub(crate) struct SegmentLog {
 }
 
 impl SegmentLog {
-    /// Opens the log in `dir`: cuts a torn end off, makes missing indexes again, starts the thread.
+    /// Opens the log in `dir`: truncates a torn end, rebuilds missing indexes, starts the thread.
     pub(crate) fn open(dir: PathBuf, config: &StoreConfig) -> Result<Self, StoreError> {
         Self::start(Self::recover(dir, config)?)
     }
 
-    /// All but the thread.
+    /// Opens everything but the thread.
     fn recover(dir: PathBuf, config: &StoreConfig) -> Result<Appender, StoreError> {
         files::make_dir(&dir).map_err(file_fault(OPENING, &dir))?;
         let mut numbers = segment_numbers(&dir).map_err(file_fault(OPENING, &dir))?;
@@ -96,7 +97,8 @@ impl SegmentLog {
                 Default::default(),
             ),
             Some(last) => {
-                // It may have got an index just before a crash: it grows on, and gets another.
+                // A crash may have come just after its index was written: the segment still grows, and gets
+                // another.
                 match fs::remove_file(index_path(&dir, last)) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         return Err(file_fault(OPENING, &dir)(error));
@@ -150,7 +152,7 @@ impl SegmentLog {
         Ok(Self { shared, thread: Mutex::new(Some(thread)), reads: Arc::new(Semaphore::new(READS)) })
     }
 
-    /// Writes what is pending and ends the thread. Records that come later are counted as shed.
+    /// Writes the pending records and ends the thread. Later records are counted as shed.
     pub(crate) fn stop(&self) {
         let Some(thread) = locked(&self.thread).take() else { return };
         locked(&self.shared.view.pending).closed = true;
@@ -160,7 +162,8 @@ impl SegmentLog {
         }
     }
 
-    /// The files of the log, each with how many of its bytes are valid now; they stay until the answer's guard is dropped.
+    /// The log's files, each with the number of its bytes that are valid now; they are kept until the guard
+    /// is dropped.
     pub(crate) fn files(&self) -> (Vec<(PathBuf, u64)>, Hold) {
         let hold = Hold(Arc::clone(&self.shared));
         self.shared.holds.fetch_add(1, Relaxed);
@@ -169,7 +172,7 @@ impl SegmentLog {
         for segment in &segments.sealed {
             let [path, index] = segment.paths();
             files.push((path.to_owned(), fs::metadata(path).map_or(0, |data| data.len())));
-            // One that is missing is made again by whoever opens the copy.
+            // A missing one is rebuilt when the copy is opened.
             files.extend(fs::metadata(index).ok().map(|data| (index.to_owned(), data.len())));
         }
         files.push((segments.path.clone(), segments.end));
@@ -216,7 +219,7 @@ impl Drop for SegmentLog {
     }
 }
 
-/// The end of the log's thread: nothing is taken any more, and whoever waits for it is told so.
+/// Marks the end of the log's thread: no more records are accepted, and waiting callers are told so.
 struct Ended(Arc<Shared>);
 
 impl Drop for Ended {
@@ -227,7 +230,7 @@ impl Drop for Ended {
     }
 }
 
-/// While it lives, retention removes nothing.
+/// A guard: while it lives, retention removes nothing.
 pub(crate) struct Hold(Arc<Shared>);
 
 impl Drop for Hold {
@@ -320,7 +323,7 @@ impl ActivationLog for SegmentLog {
     }
 }
 
-/// Reads a segment's bytes as recovery and readers do; for fuzz targets.
+/// Parses a segment's bytes as recovery and readers do; for fuzz targets.
 #[cfg(feature = "fuzzing")]
 pub fn fuzz_segment(bytes: &[u8]) {
     let mut frames = frame::Frames::new(bytes, 0, 0);

@@ -1,4 +1,4 @@
-//! Records accepted and not yet written and durable: a bounded queue that sheds.
+//! Records accepted and not yet durable: a bounded queue that sheds.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -14,25 +14,26 @@ use super::{
 };
 use crate::LogTuning;
 
-/// In place of log lines that were shed.
+/// Replaces log lines that were shed.
 const LEFT_OUT: &str = "(left out: there was more to record than could be written)";
 
-/// In place of a result, or of annotations, that no frame has room for.
+/// Replaces a result or annotations that do not fit into a frame.
 const TOO_LONG: &str = "(left out: a record has room for 64 MB of result and annotations together)";
-/// What a log line takes beside its text when it is written, at most; what their number takes is no more.
+/// Maximum encoded size of a log line besides its text; their count takes no more.
 const LINE: usize = 21;
-/// Result and annotations together of which it need not be asked whether they fit into a frame: what goes with them is less than the rest of it.
+/// Total size of result and annotations that certainly fits into a frame: the other fields take less than the
+/// rest.
 const FITS: usize = MAX_PART / 4;
 
 /// An accepted record.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    /// The record; its `logs` are apart.
+    /// The record; its `logs` are kept separately.
     record: Activation,
     logs: Vec<LogLine>,
     /// `name`, or `package/name`.
     name: String,
-    /// What it takes in memory, about.
+    /// Its approximate memory use.
     bytes: usize,
 }
 
@@ -43,7 +44,7 @@ impl Stored {
         record.listed_name(&mut name);
         fit(&mut record);
         let texts: usize = logs.iter().map(|line| line.text.len()).sum();
-        // Twice the struct, for the small texts behind its pointers.
+        // Twice the struct, for the short strings behind its pointers.
         let bytes = 2 * size_of::<Self>() + result_bytes(&record) + logs.len() * size_of::<LogLine>() + texts;
         let written = (logs.len() + 1) * LINE + texts;
         let mut stored = Self { record, logs, name, bytes };
@@ -53,17 +54,17 @@ impl Stored {
         stored
     }
 
-    /// The record as it came, but for log lines that were left out.
+    /// The record as accepted, except for shed log lines.
     pub(crate) fn into_record(self) -> Activation {
         Activation { logs: self.logs, ..self.record }
     }
 
-    /// Whether it has log lines that can be left out.
+    /// Whether it has log lines that can be shed.
     fn has_logs(&self) -> bool {
         self.logs.iter().any(|line| line.text != LEFT_OUT)
     }
 
-    /// Leaves the log lines out, and says so in their place; returns them so that the caller frees them at leisure.
+    /// Replaces the log lines by a note; returns them so that the caller can free them outside the lock.
     fn strip(&mut self) -> Vec<LogLine> {
         let time_us = self.logs.first().map_or(0, |line| line.time_us);
         let said = vec![LogLine { time_us, stream: LogStream::Stderr, text: LEFT_OUT.to_owned() }];
@@ -92,14 +93,15 @@ impl Stored {
         self.bytes
     }
 
-    /// A copy as readers get it.
+    /// A copy for readers.
     pub(crate) fn to_activation(&self, with_logs: bool) -> Activation {
         let logs = if with_logs { self.logs.clone() } else { Vec::new() };
         Activation { logs, ..self.record.clone() }
     }
 }
 
-/// Leaves out what a frame has no room for, of result and annotations the larger first. So there is always a record.
+/// Drops result or annotations, the larger first, until the record fits into a frame, so that there always is
+/// a record.
 fn fit(record: &mut Activation) {
     let annotations = |record: &Activation| record.annotations.json().map_or(0, str::len);
     if result_bytes(record) + annotations(record) <= FITS {
@@ -118,7 +120,7 @@ fn fit(record: &mut Activation) {
     }
 }
 
-/// What a record takes as it is written, without its log lines.
+/// The encoded size of a record without its log lines.
 fn body_bytes(record: &mut Activation) -> usize {
     let result = record.response.result.take(); // its length is known
     let mut rest = Vec::new();
@@ -131,7 +133,7 @@ fn result_bytes(record: &Activation) -> usize {
     record.response.result.as_ref().map_or(0, |result| result.get().len())
 }
 
-/// In place of a result that no record has room for: an object, as clients expect of a result.
+/// Replaces a result that fits into no record: an object, as clients expect a result to be.
 fn too_long() -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(&serde_json::json!({ "left_out": TOO_LONG })).ok()
 }
@@ -140,31 +142,31 @@ fn log_bytes(logs: &[LogLine]) -> usize {
     logs.iter().map(|line| size_of::<LogLine>() + line.text.len()).sum()
 }
 
-/// What became of an append.
+/// The result of an append.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// Accepted; `true` when it is time to wake the log's thread.
+    /// Accepted; `true` if the log's thread has to be woken.
     Whole(bool),
     /// Accepted without its log lines, because the queue is more than half full.
     Stripped(bool),
 }
 
-/// There is no room for it.
+/// There is no room for the record.
 #[derive(Debug)]
 pub(crate) struct Full(pub(crate) Box<Stored>);
 
-/// What the log's thread does: so that it is woken once, and only when it must.
+/// The state of the log's thread, which decides who has to wake it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thread {
-    /// It writes.
+    /// Writing: nobody wakes it.
     Busy,
-    /// It lets records gather; a crowd wakes it.
+    /// Letting records gather; a crowded queue wakes it.
     Gathering,
-    /// There was nothing to do; any record wakes it.
+    /// Idle; any record wakes it.
     Asleep,
 }
 
-/// Somebody who waits until all that is pending is durable.
+/// A caller that waits until all pending records are durable.
 pub(crate) type Flush = oneshot::Sender<Result<(), StoreError>>;
 
 /// The queue.
@@ -176,7 +178,7 @@ pub(crate) struct Pending {
     most_bytes: usize,
     pub(crate) flushes: Vec<Flush>,
     pub(crate) thread: Thread,
-    /// No more records are taken.
+    /// No more records are accepted.
     pub(crate) closed: bool,
 }
 
@@ -193,7 +195,8 @@ impl Pending {
         }
     }
 
-    /// Takes a record by the policy of the trait. A `promised` one that is larger than all the room there is fits when nothing else is there.
+    /// Accepts a record by the policy of the trait. A `promised` record larger than the whole queue is
+    /// accepted into an empty one.
     pub(crate) fn push(
         &mut self,
         mut stored: Stored,
@@ -202,7 +205,7 @@ impl Pending {
     ) -> Result<Taken, Full> {
         let crowded =
             self.records.len() >= self.most_records / 2 || self.bytes + stored.bytes > self.most_bytes / 2;
-        // One that is large by itself is no crowd.
+        // A single large record does not make a crowd.
         let fits_alone = self.records.is_empty() && stored.bytes <= self.most_bytes;
         let shed = crowded && !fits_alone && stored.has_logs();
         if shed {
@@ -227,14 +230,14 @@ impl Pending {
         Ok(if shed { Taken::Stripped(wake) } else { Taken::Whole(wake) })
     }
 
-    /// Forgets the first `count` records: they are written, and durable.
+    /// Removes the first `count` records, which are durable.
     pub(crate) fn written(&mut self, count: usize) {
         for stored in self.records.drain(..count) {
             self.bytes -= stored.bytes;
         }
     }
 
-    /// Whether it is half full: from here on it sheds.
+    /// Whether it is half full: from there on it sheds.
     pub(crate) fn is_crowded(&self) -> bool {
         self.records.len() >= self.most_records / 2 || self.bytes > self.most_bytes / 2
     }

@@ -1,25 +1,25 @@
-//! Which finished segments go.
+//! Decides which finished segments expire.
 
 use flint_model::Timestamp;
 
 use crate::Retention;
 
-/// What retention needs to know of a segment.
+/// A segment's properties that matter to retention.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     /// Its latest start, in ms since the epoch.
     pub(crate) newest: u64,
-    /// What it takes on disk.
+    /// Its size on disk.
     pub(crate) bytes: u64,
 }
 
-/// For each finished segment, oldest first, whether it goes. `writing` is the size of the one that is being written.
+/// For each finished segment, oldest first, whether it expires. `writing` is the size of the active one.
 pub(crate) fn expired(finished: &[Extent], writing: u64, now: Timestamp, retention: &Retention) -> Vec<bool> {
     let oldest = retention.max_age.map_or(0, |age| now.as_millis().saturating_sub(age.as_millis() as u64));
     let most = retention.max_bytes.map_or(u64::MAX, |bytes| bytes.as_u64());
     let mut gone: Vec<bool> = finished.iter().map(|extent| extent.newest < oldest).collect();
     let mut total = writing;
-    // From the newest down: once the bound is reached, everything older goes too.
+    // From the newest down: once the bound is reached, everything older expires too.
     for (extent, gone) in finished.iter().zip(&mut gone).rev() {
         if !*gone {
             total = total.saturating_add(extent.bytes);

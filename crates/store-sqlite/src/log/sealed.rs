@@ -7,9 +7,9 @@
 //! name lists     entry numbers (u32); by namespace, then name, then key
 //! ids            entry numbers (u32); by id
 //! ```
-//! Only the directory is kept in memory: it alone answers counts and skips whole segments. The rest is read where needed,
-//! checked against the directory and for being sorted, and a record that is found through it is checked against the key. What is here can always be made
-//! again from the segment ([`mend`](super::mend)).
+//! Only the directory is kept in memory: it suffices for counts and for skipping whole segments. The rest is
+//! read when needed and checked against the directory and for order, and a record found through it is checked
+//! against its key. An index can always be rebuilt from its segment ([`mend`](super::mend)).
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ const ENTRY: usize = Key::BYTES + 16;
 /// A run of sorted keys.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Span {
-    /// Its first entry, or the first place in the name lists.
+    /// Its first entry, or its first place in the name lists.
     first: u64,
     pub(crate) count: u64,
     pub(crate) least: Key,
@@ -52,12 +52,12 @@ struct NamespaceSpans {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Directory {
-    /// The number and size of its segment: what differs belongs to another.
+    /// The number and size of its segment; an index with others belongs to another segment.
     number: u64,
     segment_bytes: u64,
     records: u64,
     newest: u64,
-    /// 32 hex digits each, for JSON has no such numbers.
+    /// 32 hex digits each, since JSON has no such numbers.
     least_id: String,
     greatest_id: String,
     namespaces: BTreeMap<String, NamespaceSpans>,
@@ -198,12 +198,12 @@ impl Sealed {
         self.directory.segment_bytes
     }
 
-    /// Both files.
+    /// The paths of both files.
     pub(crate) fn paths(&self) -> [&Path; 2] {
         [&self.segment, &self.index]
     }
 
-    /// How many records it has.
+    /// The number of records.
     pub(crate) fn records(&self) -> u64 {
         self.directory.records
     }
@@ -218,7 +218,7 @@ impl Sealed {
         self.directory.newest
     }
 
-    /// What both files take.
+    /// The size of both files.
     pub(crate) fn bytes(&self) -> u64 {
         self.directory.segment_bytes + self.index_bytes()
     }
@@ -227,7 +227,7 @@ impl Sealed {
         self.entries + self.directory.records * (ENTRY as u64 + 8)
     }
 
-    /// The list of a namespace's records, or of those listed under `name`.
+    /// A namespace's records, or those listed under `name`.
     pub(crate) fn span(&self, namespace: &str, name: Option<&str>) -> Option<Span> {
         let spans = self.directory.namespaces.get(namespace)?;
         match name {
@@ -236,11 +236,11 @@ impl Sealed {
         }
     }
 
-    /// The index file, to read lists from.
+    /// Opens the index file to read lists from.
     pub(crate) fn open_index(&self) -> io::Result<File> {
         File::open(&self.index).map_err(|error| {
             match Errno::from_io_error(&error) {
-                // What the process lacks is no damage of the file's.
+                // A shortage of the process is no damage to the file.
                 Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {
                     io::Error::new(io::ErrorKind::ResourceBusy, self.named(error))
                 }
@@ -249,12 +249,12 @@ impl Sealed {
         })
     }
 
-    /// Says which file it was.
+    /// Adds the file's name to an error.
     fn named(&self, error: io::Error) -> io::Error {
         io::Error::new(error.kind(), format!("{}: {error}", self.index.display()))
     }
 
-    /// The entry at place `at` of a list; `named` says which of the two kinds of list.
+    /// The entry at place `at` of a list; `named` selects the kind of list.
     pub(crate) fn entry(
         &self,
         index: &File,
@@ -271,23 +271,23 @@ impl Sealed {
         Ok((key, at))
     }
 
-    /// The error of places that are not in order.
+    /// The error for entries out of order.
     pub(crate) fn unsorted(&self) -> io::Error {
         self.named(invalid("is not sorted"))
     }
 
-    /// The error of an entry at whose place its record is not.
+    /// The error for an entry whose record is not at its location.
     pub(crate) fn misleads(&self) -> io::Error {
         self.named(invalid("leads to where its record is not"))
     }
 
-    /// Has the kernel fetch the places of a name's list. It is a hint, as the next one is.
+    /// Asks the kernel to prefetch the places of a name's list; a hint, like the next one.
     pub(crate) fn announce_places(&self, index: &File, span: &Span, places: &Range<u64>) {
         let begin = self.lists() + (span.first + places.start) * 4;
         let _ = fadvise(index, begin, NonZeroU64::new((places.end - places.start) * 4), Advice::WillNeed);
     }
 
-    /// Has it fetch the entries at those places.
+    /// Asks it to prefetch the entries at those places.
     pub(crate) fn announce_entries(&self, index: &File, span: &Span, places: &Range<u64>) -> io::Result<()> {
         let mut numbers = vec![0; (places.end - places.start) as usize * 4];
         let begin = self.lists() + (span.first + places.start) * 4;
@@ -299,7 +299,7 @@ impl Sealed {
         Ok(())
     }
 
-    /// Where the name lists begin in the index file.
+    /// The offset of the name lists in the index file.
     fn lists(&self) -> u64 {
         self.entries + self.directory.records * ENTRY as u64
     }
@@ -343,7 +343,7 @@ impl Sealed {
         let Some(span) = self.span(namespace, None) else { return Ok(None) };
         let index = self.open_index()?;
         let (mut low, mut high) = (0, self.directory.records);
-        // What is before the one and at the other.
+        // The entries before `low` and at `high`.
         let mut before: Option<(u128, u64)> = None;
         let mut behind = before;
         while low < high {
@@ -359,7 +359,7 @@ impl Sealed {
                 (high, behind) = (middle, Some(found));
             }
         }
-        // One at least is not less, and the first is the least.
+        // The range of ids says that one is not less, and which is the least.
         if low == self.directory.records || low == 0 && behind.is_some_and(|(first, _)| first != self.ids.0) {
             return Err(self.unsorted());
         }

@@ -26,7 +26,7 @@ use crate::{SyncMode, fault::file_fault, files};
 const MAGIC: &[u8; 8] = b"FLINTSEG";
 /// The format this build writes, and the newest it reads.
 const FORMAT: u32 = 2;
-/// Where the frames begin, in this format and in the first.
+/// The offset of the first frame, in this format and in format 1.
 const BEGIN: usize = 20;
 const BEGIN_1: usize = 16;
 
@@ -41,19 +41,19 @@ pub(crate) fn segment_number(path: &Path) -> Option<u64> {
     stem.parse().ok()
 }
 
-/// The segment that is being written.
+/// The active segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) number: u64,
     path: PathBuf,
     file: File,
-    /// A random number that only the server knows: what does not have it is no frame of this segment.
+    /// A random number known only to the server: data without it is no frame of this segment.
     salt: u32,
-    /// The end of the last whole frame.
+    /// The end of the last complete frame.
     end: u64,
-    /// The end of what is durable, where anything is made durable.
+    /// The end of the durable data, if syncing is enabled.
     durable: u64,
-    /// So many of the next syncs fail, as they do on a failing disk.
+    /// Number of the next syncs that fail, as on a failing disk.
     #[cfg(test)]
     pub(crate) failing_syncs: u32,
 }
@@ -72,7 +72,7 @@ impl Segment {
         }
     }
 
-    /// Makes an empty one.
+    /// Creates an empty segment.
     pub(crate) fn create(dir: &Path, number: u64, sync: SyncMode) -> io::Result<Self> {
         let path = segment_path(dir, number);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
@@ -88,14 +88,15 @@ impl Segment {
         Ok(Self::new(number, path, file, u32::from_le_bytes(salt), BEGIN as u64))
     }
 
-    /// Opens the last one after a restart: what is behind the last whole frame is cut off, what is before it is indexed.
+    /// Opens the last segment after a restart: truncates it after the last intact frame, and indexes what is
+    /// before.
     pub(crate) fn recover(dir: &Path, number: u64, sync: SyncMode) -> Result<(Self, Active), StoreError> {
         const OPERATION: &str = "recovering the activation log";
         let path = segment_path(dir, number);
         let fault = || file_fault(OPERATION, &path);
         let length = std::fs::metadata(&path).map_err(fault())?.len();
         if length <= BEGIN as u64 {
-            // The crash may have come before its first bytes were durable, and there is nothing after them.
+            // The crash came before its first bytes were durable, and nothing follows them.
             return Ok((Self::create(dir, number, sync).map_err(fault())?, Active::default()));
         }
         let Scanned { active, salt, end, damaged } = scan(&path)?;
@@ -106,18 +107,18 @@ impl Segment {
             file.set_len(end).map_err(fault())?;
         }
         if sync == SyncMode::Durable {
-            // Who was killed may not have synced what is found here, and it counts as durable from now on.
+            // A killed process may not have synced this data, which counts as durable from now on.
             file.sync_all().map_err(fault())?;
         }
         Ok((Self::new(number, path, file, salt, end), active))
     }
 
-    /// That of its frames.
+    /// The salt of its frames.
     pub(crate) fn salt(&self) -> u32 {
         self.salt
     }
 
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.end
     }
@@ -127,16 +128,17 @@ impl Segment {
         &self.path
     }
 
-    /// A second handle, for readers.
+    /// A second file handle, for readers.
     pub(crate) fn reader(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Appends whole frames; gives where they begin. After an error nothing of them is there.
+    /// Appends whole frames; returns their offset. After an error none of them is there.
     pub(crate) fn append(&mut self, frames: &[u8]) -> io::Result<u64> {
         let begin = self.end;
         if let Err(error) = self.file.write_all_at(frames, begin) {
-            // Gives the space back. Should even that fail, the next append writes over it, and a restart cuts it off.
+            // Releases the space. If even that fails, the next append overwrites it, and a restart truncates
+            // it.
             let _ = self.file.set_len(begin);
             return Err(error);
         }
@@ -144,14 +146,15 @@ impl Segment {
         Ok(begin)
     }
 
-    /// Makes everything appended durable. After an error nothing of what came after the last success is there, and it has to be appended
-    /// again: the kernel takes pages that it could not write for clean ones, so that a second sync would succeed without them.
+    /// Makes everything appended durable. After an error, everything since the last success is discarded and
+    /// has to be appended again: the kernel marks pages that it could not write as clean, so a second sync
+    /// would succeed without them.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         match self.sync_data() {
             Ok(()) => self.durable = self.end,
             Err(error) => {
                 self.end = self.durable;
-                // As after a failed append: should this fail too, what is appended next is written over it.
+                // As after a failed append: if this fails too, the next append overwrites it.
                 let _ = self.file.set_len(self.end);
                 return Err(error);
             }
@@ -159,8 +162,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Removes what failed writes may have left behind the end; nothing is appended any more. It would be found when the index has to be made
-    /// again, and its records are in the next segment.
+    /// Truncates what failed writes may have left after the end, once nothing more is appended. Otherwise a
+    /// rebuilt index would contain those records, which are in the next segment too.
     pub(crate) fn trim(&self, sync: SyncMode) -> io::Result<()> {
         self.file.set_len(self.end)?;
         if sync == SyncMode::Durable { self.file.sync_all() } else { Ok(()) }
@@ -171,7 +174,7 @@ impl Segment {
         self.file.sync_data()
     }
 
-    /// A failing one loses what it should have made durable, as the kernel may.
+    /// A failing sync discards what it should have made durable, as the kernel may.
     #[cfg(test)]
     fn sync_data(&mut self) -> io::Result<()> {
         let Some(left) = self.failing_syncs.checked_sub(1) else { return self.file.sync_data() };
@@ -181,24 +184,24 @@ impl Segment {
     }
 }
 
-/// Says what [`Frames::damaged`] has found.
+/// Logs the findings of [`Frames::damaged`].
 pub(crate) fn warn_of((places, bytes): (u64, u64), path: &Path) {
     if places > 0 {
         tracing::error!(path = %path.display(), places, bytes, "records in the activation log are damaged and lost; the disk may be failing");
     }
 }
 
-/// What is in a segment.
+/// The contents of a scanned segment.
 pub(crate) struct Scanned {
     pub(crate) active: Active,
     pub(crate) salt: u32,
-    /// The end of the last whole frame.
+    /// The end of the last intact frame.
     pub(crate) end: u64,
     /// See [`Frames::damaged`].
     pub(crate) damaged: (u64, u64),
 }
 
-/// Indexes the whole frames of a segment.
+/// Indexes the intact frames of a segment.
 pub(crate) fn scan(path: &Path) -> Result<Scanned, StoreError> {
     let fault = || file_fault("reading the activation log", path);
     let mut file = File::open(path).map_err(fault())?;
@@ -212,7 +215,8 @@ pub(crate) fn scan(path: &Path) -> Result<Scanned, StoreError> {
     Ok(Scanned { active, salt, end: frames.offset(), damaged: frames.damaged() })
 }
 
-/// The salt of a segment, and where its frames begin. Refuses a file that is no segment, or a newer one.
+/// The salt of a segment and the offset of its first frame. Refuses a file that is no segment, or one of a
+/// newer format.
 fn read_begin(file: &File, path: &Path) -> Result<(u32, u64), StoreError> {
     let fault = || file_fault("reading the activation log", path);
     let damaged = || {
@@ -228,7 +232,7 @@ fn read_begin(file: &File, path: &Path) -> Result<(u32, u64), StoreError> {
         (true, 1) => Ok((0, BEGIN_1 as u64)),
         (true, FORMAT) => {
             file.read_exact_at(&mut begin, 0).map_err(fault())?;
-            // With a wrong salt no frame would be found, and all of them cut off.
+            // With a wrong salt, no frame would be found, and all of them truncated.
             let whole = field(&begin, BEGIN_1) == crc32fast::hash(&begin[..BEGIN_1]);
             if whole { Ok((field(&begin, 12), BEGIN as u64)) } else { Err(damaged()) }
         }
@@ -255,8 +259,8 @@ pub(crate) fn read_record(file: &File, key: Key, at: Location, with_logs: bool) 
     Ok(record)
 }
 
-/// Whether that record is, or was before it was damaged, at that place. One that is not there is the fault of the index; where nothing can be read, it is
-/// the segment's.
+/// Whether that record, intact or damaged, is at that location. If it is not, the index is at fault; if
+/// nothing can be read, the segment is.
 pub(crate) fn is_there(file: &File, key: Key, at: Location) -> bool {
     let mut begin = [0; frame::HEADER + Key::BYTES];
     file.read_exact_at(&mut begin, at.offset).is_err() || frame::is_begun(&begin, key, at)

@@ -1,7 +1,8 @@
-//! Which records a query gives: counting, and a page of the merged order, over many sorted runs.
+//! Executes queries over many sorted runs: counts, and pages of the merged order.
 //!
-//! A run is a sorted list with random access: one of a finished segment, of the segment that is being written, or of records not yet
-//! written. Counts and skips never walk: each run is asked for ranks, so that 10 million records cost as much as ten.
+//! A run is a sorted list with random access: of a finished segment, of the active one, or of pending
+//! records. Counts and skips never walk a run but ask for ranks, so that 10 million records cost as much as
+//! ten.
 
 use std::{cell::OnceCell, cmp::Reverse, collections::BinaryHeap, fs::File, sync::Arc};
 
@@ -14,12 +15,12 @@ use super::{
     sorted::SortedKeys,
 };
 
-/// Where a record is.
+/// Where a record was found.
 #[derive(Clone, Debug)]
 pub(crate) enum Found {
-    /// Accepted, not yet written.
+    /// Accepted, not yet durable.
     Pending(Arc<Stored>),
-    /// In the segment that is being written, as the record of that number.
+    /// In the active segment, by record number.
     Active(u32),
     /// In a finished segment.
     Sealed(Arc<Sealed>, Location),
@@ -32,7 +33,7 @@ pub(crate) enum Run<'a> {
     Active(&'a SortedKeys),
     Sealed {
         segment: &'a Arc<Sealed>,
-        /// Opened when first needed: a count rarely does.
+        /// Opened when first needed, which is rare for a count.
         index: OnceCell<File>,
         span: Span,
         named: bool,
@@ -69,7 +70,7 @@ impl Run<'_> {
         }
     }
 
-    /// What is at a place before [`Self::len`].
+    /// The entry at a place below [`Self::len`].
     fn get(&self, at: usize) -> Result<(Key, Found), Unreadable> {
         match self {
             Self::Pending(records) => {
@@ -96,7 +97,7 @@ impl Run<'_> {
         }
     }
 
-    /// How many keys are less than `key`, known to be within `low..=high`.
+    /// The rank of `key`: how many keys are less; known to be within `low..=high`.
     fn rank(&self, key: Key, mut low: usize, mut high: usize) -> Result<usize, Unreadable> {
         match self {
             Self::Active(keys) => Ok(keys.rank(key).clamp(low, high)),
@@ -118,12 +119,12 @@ pub(crate) struct Window<'a> {
     run: Run<'a>,
     low: usize,
     high: usize,
-    /// The key that was taken last.
+    /// The key taken last.
     taken: Option<Key>,
 }
 
 impl<'a> Window<'a> {
-    /// The keys from `least` on and before `end`.
+    /// The keys from `least` up to `end`, excluded.
     pub(crate) fn new(run: Run<'a>, least: Key, end: Option<Key>) -> Result<Self, Unreadable> {
         let low = run.rank(least, 0, run.len())?;
         let high = match end {
@@ -138,7 +139,7 @@ impl<'a> Window<'a> {
         self.high - self.low
     }
 
-    /// Its least key. Where the window has not cut its run off, that is known without a look at the disk.
+    /// Its least key. Unless the window cuts off the beginning of its run, this takes no disk access.
     fn least(&self) -> Result<Key, Unreadable> {
         match &self.run {
             Run::Sealed { span, .. } if self.low == 0 => Ok(span.least),
@@ -146,7 +147,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Its greatest key; the same holds.
+    /// Its greatest key; likewise.
     fn greatest(&self) -> Result<Key, Unreadable> {
         match &self.run {
             Run::Sealed { span, .. } if self.high as u64 == span.count => Ok(span.greatest),
@@ -182,8 +183,8 @@ pub(crate) fn page(
     let surplus = if skip == 0 { 0 } else { cut(&mut windows, below)? };
     windows.retain(|window| window.len() > 0); // the cut may have emptied some
     announce(&windows, limit.saturating_add(surplus))?;
-    // The greatest key of every window, and whose it is. What it leads to is kept beside, once the window's turn has come: most pages
-    // are of one or two windows, and the others' indexes are not read.
+    // The greatest key of every window. Its record is fetched only when the window's turn comes: most pages
+    // come from one or two windows, and the other indexes are not read.
     let mut heads = BinaryHeap::new();
     for (number, window) in windows.iter().enumerate() {
         heads.push((window.greatest()?, number));
@@ -207,11 +208,11 @@ pub(crate) fn page(
     Ok(records)
 }
 
-/// A page of a name that is in so many finished segments reads a little of each index.
+/// From this number of segments on, a page of a name reads a little of each index.
 const SCATTERED: usize = 4;
 
-/// Has the kernel fetch what the page of the latest `places` will read of indexes, where that is a little of many: one after the other, each
-/// would wait for the disk.
+/// Asks the kernel to prefetch the parts of indexes that the page of the latest `places` will read, if it
+/// reads a little of many: read one after the other, each would wait for the disk.
 fn announce(windows: &[Window<'_>], places: usize) -> Result<(), Unreadable> {
     let mut latest_first = Vec::new();
     for window in windows {
@@ -241,10 +242,11 @@ fn announce(windows: &[Window<'_>], places: usize) -> Result<(), Unreadable> {
     Ok(())
 }
 
-/// A cut need not be exact: so few keys too many are skipped one by one.
+/// A cut need not be exact: this many excess keys are skipped one by one.
 const CLOSE: usize = 16;
 
-/// Lowers the top of every window so that together they keep the `below` least keys and few more; returns how many more.
+/// Lowers the upper bound of every window so that together they keep the `below` least keys and few more;
+/// returns how many more.
 fn cut(windows: &mut [Window<'_>], below: usize) -> Result<usize, Unreadable> {
     let mut search =
         Search { bounds: windows.iter().map(|window| (window.low, window.high)).collect(), windows, below };
@@ -253,7 +255,7 @@ fn cut(windows: &mut [Window<'_>], below: usize) -> Result<usize, Unreadable> {
         least = least.min(window.least()?.start);
         greatest = greatest.max(window.greatest()?.start);
     }
-    // First the millisecond in which the last of the least keys lies, then its id within that.
+    // First the millisecond of the last key to keep, then its id within that.
     let start =
         search.halve(least.into(), greatest.into(), |start| Key::new(start as u64, u128::MAX).next())? as u64;
     search.halve(0, u128::MAX, |id| Key::new(start, id).next())?;
@@ -266,10 +268,10 @@ fn cut(windows: &mut [Window<'_>], below: usize) -> Result<usize, Unreadable> {
     Ok(kept - below)
 }
 
-/// A search by halving for the least value up to which there are at least `below` keys.
+/// A binary search for the least value up to which there are at least `below` keys.
 struct Search<'w, 'a> {
     windows: &'w mut [Window<'a>],
-    /// Between which places each window's cut is.
+    /// The range of places that contains each window's cut.
     bounds: Vec<(usize, usize)>,
     below: usize,
 }

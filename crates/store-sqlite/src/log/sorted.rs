@@ -1,11 +1,12 @@
-//! A sorted list that mostly grows at its end.
+//! A sorted list that is mostly appended to.
 
 use super::key::Key;
 
-/// Keys of a full chunk. An insertion moves at most so many; 10 million keys make 20,000 chunks.
+/// Maximum keys per chunk, which bounds the work of an insertion; 10 million keys make 20,000 chunks.
 const CHUNK: usize = 512;
 
-/// Keys in order, each with the number of its record, in chunks: cheap to append to, to insert into, and to ask for a rank.
+/// Sorted keys, each with the number of its record, in chunks: cheap to append to, to insert into, and to ask
+/// for a rank.
 #[derive(Debug, Default)]
 pub(crate) struct SortedKeys {
     chunks: Vec<Vec<(Key, u32)>>,
@@ -41,7 +42,7 @@ impl SortedKeys {
         }
     }
 
-    /// How many keys are less than `key`.
+    /// The rank of `key`: how many keys are less.
     pub(crate) fn rank(&self, key: Key) -> usize {
         let chunk = self.chunks.partition_point(|chunk| chunk[0].0 < key).saturating_sub(1);
         let Some(keys) = self.chunks.get(chunk) else { return 0 };

@@ -1,4 +1,4 @@
-//! What readers see: the finished segments, the one that is being written, and what is not yet written.
+//! The readers' view of the log: finished segments, the active one, and pending records.
 
 use std::{
     cell::OnceCell,
@@ -31,14 +31,14 @@ use crate::fault::locked;
 pub(crate) struct Segments {
     /// Finished, oldest first.
     pub(crate) sealed: Vec<Arc<Sealed>>,
-    /// Greater than every id in them is certainly new.
+    /// Any greater id is certainly new.
     pub(crate) greatest_id: u128,
-    /// The index of the one that is being written.
+    /// The index of the active segment.
     pub(crate) active: Active,
     /// Its file.
     pub(crate) file: Arc<File>,
     pub(crate) path: PathBuf,
-    /// The end of what is indexed of it.
+    /// The end of its indexed part.
     pub(crate) end: u64,
 }
 
@@ -49,12 +49,12 @@ impl Segments {
         self.sealed.push(sealed);
     }
 
-    /// Whether that finished segment, with that index, is still one of them.
+    /// Whether that finished segment, with that index, is still listed.
     pub(crate) fn has(&self, sealed: &Arc<Sealed>) -> bool {
         self.sealed.iter().any(|one| Arc::ptr_eq(one, sealed))
     }
 
-    /// Puts the same segment with another index in its place; `false` when it is not there any more.
+    /// Replaces a segment by the same one with another index; `false` if it is no longer listed.
     pub(crate) fn replace(&mut self, sealed: &Arc<Sealed>, anew: Sealed) -> bool {
         let place = self.sealed.iter_mut().find(|one| Arc::ptr_eq(one, sealed));
         let there = place.is_some();
@@ -64,14 +64,15 @@ impl Segments {
         there
     }
 
-    /// Whether no written record has the id of a pending one. One that has will not be written, and a list that showed it until then would have less later,
-    /// so that who reads page by page passes over another.
+    /// Whether no written record has the id of a pending one. A duplicate will not be written: a list that
+    /// showed it until then would shrink later, and a client reading page by page would miss another record.
     fn is_new(&self, meta: &Meta<'_>) -> bool {
         !self.contains(meta.namespace, meta.key.id(), &mut Vec::new())
     }
 
-    /// Whether a written record of that namespace has that id. A finished segment whose index cannot be read has it not, and is among `unreadable`:
-    /// a record that is there twice harms less than a log that ends with one old file.
+    /// Whether a written record of that namespace has that id. A segment whose index is unreadable counts as
+    /// not having it, and is added to `unreadable`: a duplicate record does less harm than a log stopped by
+    /// one old file.
     pub(crate) fn contains(&self, namespace: &str, id: u128, unreadable: &mut Vec<Unreadable>) -> bool {
         if self.active.find(namespace, id).is_some() {
             return true;
@@ -91,21 +92,22 @@ impl Segments {
     }
 }
 
-/// Everything that readers see. Locks are taken in the order of the fields, but for the mender's. A record moves from `pending` to `segments` under
-/// both, so whoever holds both sees it exactly once; of a call that ran twice after a crash only its first record, which is the one that stays.
+/// Everything that readers see. Lock order: the order of the fields, except for the mender's lock. A record
+/// moves from `pending` to `segments` under both locks, so a reader that holds both sees it exactly once; of
+/// a call that ran twice because of a crash it sees the first record only, which is the one that is kept.
 #[derive(Debug)]
 pub(crate) struct View {
     segments: RwLock<Segments>,
     pub(crate) pending: Mutex<Pending>,
     /// Its lock is taken before all others.
     pub(crate) mender: Mender,
-    /// How often a damaged record was left out of a list.
+    /// Number of damaged records left out of lists.
     pub(crate) damaged_reads: AtomicU64,
-    /// The segments of which that was said.
+    /// Segments for which this was logged.
     said: Mutex<HashSet<PathBuf>>,
 }
 
-/// How often a read begins anew because retention removed a segment under it.
+/// Retries of a read whose segment was removed by retention.
 const ATTEMPTS: usize = 4;
 
 impl View {
@@ -197,7 +199,7 @@ impl View {
                     Some((_, Entry::Written(before))) if before.path == path => Some(before),
                     _ => None,
                 };
-                // Neighbours are mostly in one segment: its file stays open from one to the next.
+                // Neighbours are mostly in one segment: its file stays open between them.
                 let file = match before.map(|before| Arc::clone(&before.file)).or(file) {
                     Some(file) => file,
                     None => Arc::new(File::open(&path).map_err(damage(&path))?),
@@ -213,7 +215,7 @@ impl View {
             for (key, entry) in entries {
                 let read = entry.read_into(key, with_logs, &mut room);
                 match read {
-                    // One that is damaged takes the others with it no more than it would if it were asked for alone.
+                    // A damaged record does not affect the others of the page.
                     Err(ReadError::Damaged { path, detail, misleading: None }) => {
                         self.pass_over(path, &detail)
                     }
@@ -230,7 +232,7 @@ impl View {
         })
     }
 
-    /// A list leaves a damaged record out; that is said once of a segment.
+    /// Leaves a damaged record out of a list; logged once per segment.
     fn pass_over(&self, path: PathBuf, detail: &str) {
         self.damaged_reads.fetch_add(1, Relaxed);
         let mut said = locked(&self.said);
@@ -240,7 +242,7 @@ impl View {
         }
     }
 
-    /// How many records a query has.
+    /// The number of records that match a query.
     pub(crate) fn count(&self, namespace: &str, query: &ActivationQuery) -> Result<usize, StoreError> {
         self.repeated(|| {
             let segments = self.segments();
@@ -249,7 +251,7 @@ impl View {
         })
     }
 
-    /// The part of every list that a query is about.
+    /// The part of every list that a query covers.
     fn windows<'a>(
         &self,
         segments: &'a Segments,
@@ -279,10 +281,10 @@ impl View {
         runs.into_iter().map(|run| Window::new(run, least, end)).collect()
     }
 
-    /// Reads, and again where retention removed a file between the look into the view and the look into the file, for then the view has changed; and where
-    /// an index was made again.
+    /// Repeats a read if retention removed a file between the look at the view, which has changed since, and
+    /// the read of the file, or if an index was rebuilt.
     fn repeated<T>(&self, mut work: impl FnMut() -> Result<T, ReadError>) -> Result<T, StoreError> {
-        // All indexes may have to be.
+        // Every index may have to be rebuilt.
         let (mut removals, mut mends) = (ATTEMPTS, ATTEMPTS + self.segments().sealed.len());
         loop {
             match work() {
@@ -307,7 +309,7 @@ impl View {
         }
     }
 
-    /// Whether an index that misled can now be asked again. That nobody knows yet is an error.
+    /// Whether a misleading index was rebuilt and can be asked again; an error if that is not known yet.
     fn is_mended(&self, misleading: &Unreadable) -> Result<bool, StoreError> {
         match self.mender.mend(self, misleading) {
             Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! A call as a row.
+//! A call as a database row.
 
 use bytes::Bytes;
 use flint_model::{ActivationId, Attempt, RetryPolicy, Timestamp};
@@ -12,13 +12,13 @@ use crate::{
     namespaces,
 };
 
-/// What [`read`] reads, before the arguments.
+/// The columns for [`read`], except the arguments.
 pub(crate) const COLUMNS: &str = "number, activation, namespace, subject, path, transaction_id, accepted, max_attempts, attempt, earlier, policy, cause";
 
 /// The arguments, as the column after them.
 pub(crate) const ARGUMENTS: &str = "(SELECT body FROM arguments WHERE arguments.number = calls.number)";
 
-/// What a call takes beside its arguments and attempts, about.
+/// Approximate size of a call without its arguments and attempts.
 const AROUND: usize = 256;
 
 pub(crate) fn id_bytes(activation: ActivationId) -> [u8; 16] {
@@ -29,8 +29,8 @@ pub(crate) fn id_of(bytes: [u8; 16]) -> ActivationId {
     ActivationId::from_u128(u128::from_be_bytes(bytes))
 }
 
-/// The call in a row of [`COLUMNS`] and [`ARGUMENTS`] (or something else that is read as bytes), with the row's number. Its `attempt` is the last that was
-/// begun.
+/// Parses a row of [`COLUMNS`] and [`ARGUMENTS`] (or another expression that yields bytes); returns its
+/// number too. The `attempt` is the last one begun.
 pub(crate) fn read(connection: &Connection, row: &Row<'_>) -> Result<(i64, LeasedCall), StoreError> {
     let fault = sql_fault(connection, "reading the queue");
     let text = |column: usize| row.get::<_, String>(column).map_err(&fault);
@@ -39,7 +39,7 @@ pub(crate) fn read(connection: &Connection, row: &Row<'_>) -> Result<(i64, Lease
     let max_attempts = number(7)? as u32;
     let policy = match row.get::<_, Option<String>>(10).map_err(&fault)? {
         Some(policy) => serde_json::from_str(&policy).map_err(|error| bad(&error))?,
-        // It was accepted by a server that knew of no policies.
+        // Accepted before there were retry policies.
         None => RetryPolicy { max_attempts, ..RetryPolicy::default() },
     };
     let call = QueuedCall {
@@ -57,14 +57,14 @@ pub(crate) fn read(connection: &Connection, row: &Row<'_>) -> Result<(i64, Lease
     Ok((number(0)?, LeasedCall { call, attempt: number(8)? as u32, earlier }))
 }
 
-/// The state that a call is accepted in, until when, and whose it is.
+/// The state in which a call is accepted, until when, and its owner.
 pub(super) struct Beginning<'a> {
     pub(super) state: i64,
     pub(super) at: i64,
     pub(super) owner: &'a str,
 }
 
-/// Writes a call that is accepted.
+/// Inserts an accepted call.
 pub(super) fn insert(
     connection: &Connection,
     call: &QueuedCall,
@@ -109,7 +109,7 @@ pub(super) fn insert(
     Ok(Counted { namespace: call.namespace.to_string(), state: beginning.state, size: size as u64 })
 }
 
-/// The policy as its column has it; absent where it is what the columns beside it say anyway.
+/// The policy for its column; absent if the other columns imply it.
 pub(crate) fn policy_text(policy: &RetryPolicy) -> rusqlite::Result<Option<String>> {
     let plain = RetryPolicy { max_attempts: policy.max_attempts, ..RetryPolicy::default() };
     match *policy == plain {
@@ -123,7 +123,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
-/// Deletes a call with everything beside it; gives what was counted of it.
+/// Deletes a call with its dependent rows; returns its counts.
 pub(crate) fn delete(connection: &Connection, activation: ActivationId) -> rusqlite::Result<Option<Counted>> {
     let gone: Option<(i64, Counted)> = connection
         .prepare_cached("DELETE FROM calls WHERE activation = ?1 RETURNING number, namespace, state, size")?
@@ -135,7 +135,7 @@ pub(crate) fn delete(connection: &Connection, activation: ActivationId) -> rusql
     Ok(Some(counted))
 }
 
-/// What counts of a call, in the columns `namespace, state, size` from `first`.
+/// The counts of a call, in the columns `namespace, state, size` from `first`.
 pub(crate) fn counted(row: &Row<'_>, first: usize) -> rusqlite::Result<Counted> {
     let (state, size): (i64, i64) = (row.get(first + 1)?, row.get(first + 2)?);
     Ok(Counted { namespace: row.get(first)?, state, size: size as u64 })

@@ -1,4 +1,4 @@
-//! The ends of leases: their time has come, their server is gone, or their call has no attempt left.
+//! Ends leases: when they expire, when their server is gone, or when their call has no attempts left.
 
 use std::sync::Mutex;
 
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::fault::{locked, sql_fault};
 
-/// What a lease that has ended is given, in ms, when its owner holds the call all the same; the owner extends it from then on.
+/// Extension, in ms, of an expired lease whose owner still holds the call; the owner extends it further.
 const GRACE: i64 = 60_000;
 
-/// Ends the leases and delays whose time has come.
+/// Ends expired leases and delays.
 pub(super) fn advance(
     connection: &Connection,
     tally: &Tally,
@@ -42,7 +42,7 @@ pub(super) fn advance(
     Ok(())
 }
 
-/// Prolongs the leases that have ended of calls which their owners hold.
+/// Extends expired leases of calls that their owners still hold.
 fn keep_held(connection: &Connection, holders: &Holders, now: i64) -> rusqlite::Result<()> {
     let mut over = connection
         .prepare_cached("SELECT number, activation, owner FROM calls WHERE state IN (0, 5) AND at <= ?1")?;
@@ -62,13 +62,13 @@ fn keep_held(connection: &Connection, holders: &Holders, now: i64) -> rusqlite::
     Ok(())
 }
 
-/// Ends what servers before `owner` have held and begun; gives how many calls that were.
+/// Ends the leases and attempts of servers before `owner`; returns the number of calls.
 pub(super) fn release(connection: &Connection, tally: &Tally, owner: &str) -> Result<usize, StoreError> {
     let fault = sql_fault(connection, "releasing calls");
     let run = |sql| {
         connection.prepare_cached(sql).and_then(|mut statement| statement.execute([owner])).map_err(&fault)
     };
-    // Whoever had been handed them.
+    // Whichever server they were handed to.
     run("UPDATE calls SET state = 3 WHERE state = 4 AND ?1 IS NOT NULL")?;
     let waiting = run(
         "UPDATE calls SET state = iif(attempt = 0, 2, 7), at = accepted WHERE state = 0 AND owner <> ?1",
@@ -82,7 +82,7 @@ pub(super) fn release(connection: &Connection, tally: &Tally, owner: &str) -> Re
     Ok(waiting + begun)
 }
 
-/// Calls that had all their attempts, the oldest first, each once.
+/// Hands out calls without attempts left, oldest first, each once.
 pub(super) fn hand_out_exhausted(
     connection: &Connection,
     limit: usize,

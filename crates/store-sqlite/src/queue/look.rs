@@ -1,4 +1,4 @@
-//! Reading the queue, among its writes: a call that was completed a moment ago is not there any more.
+//! Reads of the queue, executed by the writer: a call completed a moment ago must not be seen any more.
 
 use flint_model::{ActivationId, Timestamp};
 use flint_store::{CallPhase, CallState, LeasedCall, StoreError};
@@ -12,7 +12,7 @@ use crate::fault::sql_fault;
 
 const READING: &str = "reading the queue";
 
-/// When the next call that failed before is due; `at` of one that is, is when it was accepted.
+/// When the next retry is due; for one that is due already, when it was accepted.
 pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
     connection
         .prepare_cached(
@@ -25,7 +25,7 @@ pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, Sto
         .map_err(sql_fault(connection, READING))
 }
 
-/// Where a call is.
+/// The state of a call.
 pub(super) fn find(
     connection: &Connection,
     namespace: &str,

@@ -1,7 +1,8 @@
-//! Accepted calls in SQLite.
+//! The queue of accepted calls in SQLite.
 //!
-//! A call is in one state (`calls.state`), and `calls.at` is when that ends. The index over both finds the calls whose state has to change, oldest
-//! first, without reading others; due calls have an index of their own, by namespace ([`turns`]).
+//! A call is in one state (`calls.state`), and `calls.at` is when that ends. The index over both finds the
+//! calls whose state has to change, oldest first, without reading others; due calls have an index of their
+//! own, by namespace ([`turns`]).
 
 pub(crate) mod call;
 mod leases;
@@ -33,20 +34,20 @@ use tally::Counted;
 pub(crate) use tally::Tally;
 use turns::Taking;
 
-/// Values of `calls.state`. Statements have them written out, so that partial indexes are found.
+/// Values of `calls.state`. SQL statements contain them as literals, so that SQLite uses its partial indexes.
 pub(crate) mod state {
-    /// Held by a server.
+    /// Leased by a server.
     pub(crate) const LEASED: i64 = 0;
-    /// Failed before, and waits for its delay.
+    /// Failed before, and delayed until the next attempt.
     pub(crate) const DELAYED: i64 = 1;
-    /// New, without an attempt, and held by nobody.
+    /// Without an attempt, and not leased.
     pub(crate) const DUE: i64 = 2;
     // 3: exhausted. 4: exhausted, and handed out to be recorded.
-    /// An attempt is under way.
+    /// An attempt is in progress.
     pub(crate) const BEGUN: i64 = 5;
     /// A dead letter.
     pub(crate) const DEAD: i64 = 6;
-    /// Failed before, and nobody holds it.
+    /// Due for a retry, and not leased.
     pub(crate) const DUE_AGAIN: i64 = 7;
 }
 
@@ -56,16 +57,16 @@ pub(crate) struct SqliteQueue {
     pub(crate) tally: Arc<Tally>,
     pub(crate) log: Arc<SegmentLog>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The namespaces that were served last, of new calls and of those that failed before.
+    /// The namespaces served last, for first attempts and for retries.
     pub(crate) turns: [Arc<Mutex<String>>; 2],
-    /// Owners that say themselves what they hold.
+    /// Owners that can be asked what they hold.
     pub(crate) holders: Arc<Mutex<Holders>>,
 }
 
-/// What owners hold, by their names.
+/// By owner, a function that tells what it holds.
 pub(crate) type Holders = HashMap<String, Holds>;
 
-/// The time, as `calls.at` has it.
+/// A time as stored in `calls.at`.
 pub(crate) fn millis_of(time: Timestamp) -> i64 {
     time.as_millis() as i64
 }
@@ -74,10 +75,10 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2)
 }
 
-/// Who holds a call from its acceptance on, and for how long.
+/// Owner and duration of the lease that a call is accepted with.
 pub(crate) type FirstLease = Option<(String, Duration)>;
 
-/// Accepts several calls, all of them or none. A lease begins `now`.
+/// Accepts several calls, all or none. Leases begin `now`.
 pub(crate) fn accept(
     connection: &Connection,
     tally: &Tally,
@@ -109,7 +110,7 @@ impl SqliteQueue {
             .await
     }
 
-    /// Leases calls of a line: 0 new ones, 1 those that failed before.
+    /// Leases calls of a line: 0 for first attempts, 1 for retries.
     async fn take(
         &self,
         line: usize,
@@ -262,7 +263,7 @@ impl Queue for SqliteQueue {
     async fn complete(&self, activation: ActivationId) -> Result<(), StoreError> {
         const OPERATION: &str = "completing a call";
         let tally = Arc::clone(&self.tally);
-        // A log that cannot write keeps the record pending. Running the call again would not make it write.
+        // A log that cannot write keeps the record pending; running the call again would not help.
         let _ = self.log.flush().await;
         self.writer
             .run_early(OPERATION, move |connection| {
@@ -367,7 +368,7 @@ impl Queue for SqliteQueue {
     }
 
     async fn depth(&self, namespace: Option<&NamespaceName>) -> Result<usize, StoreError> {
-        // Counted beside the database, and of no use without it.
+        // The count is kept outside the database, and is of no use without it.
         if self.writer.is_gone() {
             return Err(closed("counting calls"));
         }

@@ -1,5 +1,5 @@
-//! How many calls of each namespace the queue has, and how many dead letters: asked for at every admission and after every failure, so
-//! kept in memory.
+//! The numbers of calls and of dead letters per namespace, kept in memory: they are needed at every admission
+//! and after every failure.
 
 use std::{
     collections::HashMap,
@@ -19,13 +19,13 @@ pub(crate) struct Tally(Mutex<HashMap<String, Counts>>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
-    /// Calls that are no dead letters.
+    /// Calls that are not dead letters.
     live: usize,
     again: Waiting,
     dead: DeadLetterUsage,
 }
 
-/// A call, as far as it counts.
+/// The properties of a call that are counted.
 pub(crate) struct Counted {
     pub(crate) namespace: String,
     pub(crate) state: i64,
@@ -33,7 +33,7 @@ pub(crate) struct Counted {
 }
 
 impl Counts {
-    /// One call more, or less.
+    /// Adds or subtracts one call.
     fn change(&mut self, state: i64, calls: usize, size: u64, more: bool) {
         let count = |count: &mut usize| {
             *count = if more { *count + calls } else { count.saturating_sub(calls) };
@@ -53,7 +53,7 @@ impl Counts {
 }
 
 impl Tally {
-    /// Counts anew: at open, after a transaction was lost, and where calls change their state without being looked at.
+    /// Recounts: on open, after a transaction was lost, and after calls changed their states in bulk.
     pub(crate) fn recount(&self, connection: &Connection) -> Result<(), StoreError> {
         let fault = sql_fault(connection, "counting the queue");
         let mut counts: HashMap<String, Counts> = HashMap::new();
@@ -74,7 +74,7 @@ impl Tally {
         Ok(())
     }
 
-    /// A call has come.
+    /// Counts a new call.
     pub(crate) fn add(&self, call: &Counted) {
         let mut counts = self.counts();
         match counts.get_mut(&call.namespace) {
@@ -83,7 +83,7 @@ impl Tally {
         }
     }
 
-    /// A call, as it was counted, is gone.
+    /// Subtracts a removed call.
     pub(crate) fn remove(&self, call: &Counted) {
         let mut counts = self.counts();
         if let Some(of) = counts.get_mut(&call.namespace) {
@@ -94,7 +94,7 @@ impl Tally {
         }
     }
 
-    /// A call was in the state `from` before.
+    /// Counts a call's change from the state `from`.
     pub(crate) fn moved(&self, from: i64, call: &Counted) {
         let mut counts = self.counts();
         let of = counts.entry(call.namespace.clone()).or_default();
@@ -102,7 +102,7 @@ impl Tally {
         of.change(call.state, 1, call.size, true);
     }
 
-    /// Everything of a namespace is gone.
+    /// Removes a namespace's counts.
     pub(crate) fn forget(&self, namespace: &str) {
         self.counts().remove(namespace);
     }

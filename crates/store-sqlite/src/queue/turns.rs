@@ -1,4 +1,4 @@
-//! Whose turn it is: calls are taken out namespace by namespace.
+//! Leases calls with fairness between namespaces.
 
 use flint_store::{LeasedCall, StoreError};
 use rusqlite::{Connection, params};
@@ -8,26 +8,26 @@ use crate::fault::sql_fault;
 
 const OPERATION: &str = "leasing calls";
 
-/// Calls to be taken, of one line (a state of calls).
+/// A request to lease calls of one line (a state of calls).
 pub(super) struct Taking<'a> {
     pub(super) connection: &'a Connection,
-    /// The line: 2, due, or 7, due again. Each has an index of its own.
+    /// The line: 2, due, or 7, due for a retry. Each has an index of its own.
     pub(super) state: i64,
-    /// What a call becomes that is taken: whose it is, and until when.
+    /// The new owner of a leased call, and the end of the lease.
     pub(super) owner: &'a str,
     pub(super) until: i64,
 }
 
 impl Taking<'_> {
-    /// Up to `limit` calls, as many of one namespace as of another where there are enough, of each at most what `places` says. `last` is the namespace that
-    /// was served last: the next one begins. Each comes with its size.
+    /// Up to `limit` calls, shared equally between namespaces, each of which gets at most what `places` says.
+    /// `last` is the namespace served last: the next one comes first. Each call comes with its size.
     pub(super) fn take(
         &self,
         limit: usize,
         last: &mut String,
         places: impl Fn(&str) -> usize,
     ) -> Result<Vec<(LeasedCall, u64)>, StoreError> {
-        // As many namespaces as calls at most: what comes after them has its turn the next time.
+        // At most as many namespaces as calls: further ones have their turn next time.
         let mut lines = self.lines(last, limit, places)?;
         let mut taken = Vec::new();
         while taken.len() < limit && !lines.is_empty() {
@@ -51,8 +51,8 @@ impl Taking<'_> {
         Ok(taken)
     }
 
-    /// Up to `limit` namespaces that have calls in the line and places for them, those after `last` first; each with how many calls it may be given. One
-    /// without places is in nobody's way.
+    /// Up to `limit` namespaces with calls in the line and places for them, beginning after `last`; each with
+    /// the number of calls it may be given. A namespace without places does not block others.
     fn lines(
         &self,
         last: &str,
@@ -84,7 +84,7 @@ impl Taking<'_> {
         Ok(lines)
     }
 
-    /// The first calls of a namespace, which are its owner's from now on.
+    /// Leases the first calls of a namespace.
     fn first(&self, namespace: &str, limit: usize) -> Result<Vec<(LeasedCall, u64)>, StoreError> {
         let fault = sql_fault(self.connection, OPERATION);
         let sql = format!(

@@ -5,12 +5,13 @@ use ::http::{
     header::{CONTENT_LENGTH, CONTENT_TYPE},
 };
 use bytes::Bytes;
+use flint_executor::remove_hop_by_hop;
 use serde_json::value::RawValue;
 
 use super::{Projected, ProjectionError, members, string};
 use crate::{
     parse::looks_like_base64,
-    web::{MediaType, binary, hop_by_hop, pretty::pretty},
+    web::{MediaType, binary, pretty::pretty},
 };
 
 const INVALID: ProjectionError = ProjectionError::Shape("message/http");
@@ -26,7 +27,7 @@ pub(super) fn project(result: &RawValue) -> Result<Projected, ProjectionError> {
     };
     let content_type = headers.remove(CONTENT_TYPE);
     // What belongs to the connection, or is worked out from the body: an action's word on it is not heard.
-    hop_by_hop::remove(&mut headers);
+    remove_hop_by_hop(&mut headers);
     headers.remove(CONTENT_LENGTH);
     let body = members.get("body").filter(|body| !matches!(body.get(), "null" | "\"\""));
     let Some(body) = body else {

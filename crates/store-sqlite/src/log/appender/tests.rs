@@ -17,7 +17,7 @@ fn open(dir: &std::path::Path, segment_bytes: u64, failing_syncs: u32) -> Segmen
     SegmentLog::start(appender).unwrap()
 }
 
-/// The starts of all records, each of which is read whole.
+/// The starts of all records, each read completely.
 async fn starts(log: &SegmentLog) -> Vec<u64> {
     let all = Page { skip: 0, limit: usize::MAX };
     let query = ActivationQuery::default();
@@ -41,14 +41,14 @@ async fn a_sync_fails(segment_bytes: u64) {
         refused += 1;
         assert!(starts(&log).await.into_iter().eq(0..80), "each is seen once");
     }
-    // The log's thread tries by itself, too.
+    // The log's thread retries by itself, too.
     assert!(refused <= 3, "{refused}");
     assert!(starts(&log).await.into_iter().eq(0..80));
     assert_eq!((log.stats().pending, log.stats().shed_records), (0, 0));
     log.append(activation("guest", "guest/work", 80, 2));
     log.flush().await.unwrap();
     log.stop();
-    // What was flushed is in the files, and once: also when the indexes are made again.
+    // Flushed records are in the files exactly once, also after the indexes are rebuilt.
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "idx") {
@@ -84,7 +84,8 @@ async fn a_log_that_ends_while_syncs_fail_keeps_what_was_durable() {
     assert_eq!(starts(&open(dir.path(), 1 << 20, 0)).await, [0]);
 }
 
-/// It will not be written: a reader that saw it would count it, and pass over another on the next page.
+/// A duplicate will not be written: a reader that saw it would count it, and miss another record on the next
+/// page.
 #[tokio::test]
 async fn the_second_record_of_a_call_that_ran_twice_is_not_seen_while_it_is_pending() {
     for segment_bytes in [1 << 20, 4 << 10] {
@@ -107,14 +108,14 @@ async fn the_second_record_of_a_call_that_ran_twice_is_not_seen_while_it_is_pend
     }
 }
 
-/// Whatever makes the thread end, nobody waits for it in vain.
+/// However the thread ends, no caller waits for it for ever.
 #[tokio::test]
 async fn a_log_whose_thread_is_gone_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = StoreConfig::new(dir.path());
     config.retention = Retention { max_age: None, max_bytes: None };
     let mut appender = SegmentLog::recover(dir.path().to_owned(), &config).unwrap();
-    // It cannot be: one that is written and was never pending. The thread panics over it.
+    // Impossible state: a record that is written and was never pending. The thread panics over it.
     appender.unsynced.push((Arc::new(Stored::new(activation("guest", "guest/work", 0, 0))), None));
     let log = SegmentLog::start(appender).unwrap();
     for _ in 0..2 {
@@ -125,7 +126,8 @@ async fn a_log_whose_thread_is_gone_says_so() {
     log.stop();
 }
 
-/// Also a record whose id may be in a segment whose index cannot be read is written, and that index is made again.
+/// A record whose id may be in a segment with an unreadable index is written all the same, and that index is
+/// rebuilt.
 #[tokio::test]
 async fn an_index_that_is_gone_or_cut_off_stops_nothing() {
     let dir = tempfile::tempdir().unwrap();
