@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the release binary and prints the path of the binary.
+# Builds the release binary and prints its path.
 #
-# It is compiled by a profile of which code calls go through (scripts/profile/make.sh), unless RUSTFLAGS are set or FLINT_PROFILE=none is.
+# It is optimised by a profile of calls (scripts/profile/make.sh), unless RUSTFLAGS are set or
+# FLINT_PROFILE=none is.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib.sh
@@ -12,7 +13,8 @@ have javac || die "there is no JDK: run ./bootstrap.sh first"
 target=$(target_dir .)
 options=() linking=()
 
-# Unpacks the profile to where every clone that has the same finds it, so that cargo does not build everything anew.
+# Unpacks the profile to a path shared by all clones that have the same one, so that cargo does not rebuild
+# everything.
 unpack() {
   [ ! -f "$2" ] || return 0
   mkdir -p "$target"
@@ -28,11 +30,11 @@ else
   packed=scripts/profile/flint.profdata.xz
   profile=$target/flint-$(sha256sum < "$packed" | cut -c1-16).profdata
   unpack "$packed" "$profile" || die "$packed cannot be unpacked; install xz-utils, or build without it: FLINT_PROFILE=none"
-  # What has changed since the profile was taken is no news. What is called often is put into its caller sooner than by default, but not as soon
-  # as LLVM would with a profile, which makes the binary a tenth larger.
+  # Code that has changed since the profile was taken needs no warning. Hot code is inlined more eagerly than
+  # by default, but less than LLVM would with a profile, which makes the binary a tenth larger.
   flags="'-Cprofile-use=$profile', '-Cllvm-args=-no-pgo-warn-mismatch', '-Cllvm-args=-hot-callsite-threshold=1000'"
   options=(--config "build.rustflags=[$flags]")
-  # Functions with the same code become one. The key of the profile says that this compiler links with LLD, which can do that.
+  # Merges identical functions. The profile's key implies a compiler that links with LLD, which supports this.
   linking=(-Clink-arg=-Wl,--icf=all)
 fi
 cargo rustc --release --package flint --bin flint "${options[@]}" -- "${linking[@]}" >&2

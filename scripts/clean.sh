@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Removes what was built from this repository: never data/, which holds what a server was given.
+# Removes build artefacts of this repository, but never data/, which contains a server's data.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
-# A target directory outside of the repository may be shared with other projects: only this one's part goes.
+# A target directory outside the repository may be shared with other projects: only this one's artefacts are
+# removed.
 if have cargo; then
   if [ "$(target_dir .)" = "$PWD/target" ]; then cargo clean; else cargo clean --workspace; fi
 fi

@@ -7,9 +7,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
-# Refuse at once what would fail after minutes of building.
+# Checks the arguments first: otherwise errors would appear after minutes of building.
 python3 scripts/demo.py --check "$@"
 flint=$(scripts/build.sh)
 functions/samples/build.sh
-# The sample's own Python, because it has the imaging library that checks the thumbnails.
+# The sample's own Python has the imaging library that verifies the thumbnails.
 exec functions/samples/resize-python/virtualenv/bin/python scripts/demo.py --flint "$flint" "$@"

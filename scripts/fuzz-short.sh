@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a short while; a crash fails, and its input stays in fuzz/artifacts/TARGET/.
+# Runs every fuzz target for a short time; a crash is a failure, and its input stays in
+# fuzz/artifacts/TARGET/.
 #
 #   scripts/fuzz-short.sh [SECONDS]     default: 20 for each target
 #
-# FLINT_FUZZ_WASM=1 also fuzzes the deploy of WebAssembly: its compiler takes a quarter of an hour to build with its coverage counted.
-# With a nightly toolchain and cargo-fuzz the targets run under AddressSanitizer. Without them they are built by the
-# pinned stable compiler, with libFuzzer's coverage but without the sanitizer; the output says which it was.
+# FLINT_FUZZ_WASM=1 also fuzzes the deploy of WebAssembly, whose compiler takes a quarter of an hour to build
+# with coverage. With a nightly toolchain and cargo-fuzz the targets run under AddressSanitizer. Without them
+# they are built by the pinned stable compiler, with libFuzzer's coverage but without the sanitizer; the
+# output says which.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib.sh
@@ -34,8 +36,8 @@ if sanitized; then
 else
   how="stable, coverage only: no nightly toolchain with cargo-fuzz here, so no AddressSanitizer"
   host=$(rustc -vV | sed -n 's/^host: //p')
-  # What cargo-fuzz passes, without what only nightly knows. A target of its own keeps these flags away from build
-  # scripts and from the artefacts of ordinary builds.
+  # cargo-fuzz's flags, without those that need nightly. An explicit target keeps them away from build scripts
+  # and from ordinary builds.
   flags="--cfg fuzzing -C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=4"
   flags+=" -C llvm-args=-sanitizer-coverage-inline-8bit-counters -C llvm-args=-sanitizer-coverage-pc-table"
   flags+=" -C llvm-args=-sanitizer-coverage-trace-compares -C link-dead-code -C codegen-units=1 -C debug-assertions"
@@ -45,11 +47,11 @@ else
   run_target() { local target=$1; shift; "$binaries/$target" "${inputs[@]}" "$@"; }
 fi
 
-# fuzz TARGET: runs it and says what came of it; false when it found something.
+# fuzz TARGET: runs it and reports the result; fails if it found something.
 fuzz() {
   local target=$1 corpus=fuzz/corpus/$1 artifacts=fuzz/artifacts/$1 log=$logs/$1
   mkdir -p "$corpus" "$artifacts"
-  # Inputs that are kept in the repository are read too, never written.
+  # Inputs from the repository are read, but never written.
   inputs=("$corpus")
   [ ! -d "fuzz/seeds/$target" ] || inputs+=("fuzz/seeds/$target")
   if run_target "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=60 \
@@ -68,7 +70,7 @@ trap 'rm -rf "$logs"' EXIT
 declare -A running=()
 failed=()
 
-# Waits for the next one to end.
+# Waits for the next target to end.
 reap() {
   local pid status=0
   wait -n -p pid "${!running[@]}" || status=$?

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Runs the tests, stage by stage, all of them even when one fails. `deny` and `functions` run beside `runtimes`, and `fuzz`, with what the others leave,
-# beside `e2e`; what they say is shown when they are over.
+# Runs the tests, stage by stage, all of them even if one fails. `deny` and `functions` run concurrently with
+# `runtimes`, and `fuzz`, on the remaining processors, with `e2e`; their output is shown when they end.
 #
 #   scripts/test.sh [STAGE…]     default: format clippy runtimes functions deny cargo e2e fuzz
 #
 #   format    the Rust code is formatted
-#   clippy    no warning, all targets
+#   clippy    no warnings, all targets
 #   runtimes  the tests of the runtime shims, each in its own language (runtimes/test.sh)
-#   functions every workload of functions/ in its interpreter, and whether its oracle notices wrong answers (functions/test.sh)
-#   deny      licences, sources and bans of the dependencies; known advisories when their database can be reached
+#   functions every workload of functions/ in its interpreter, and whether its oracle rejects wrong answers
+#             (functions/test.sh)
+#   deny      licences, sources and bans of the dependencies; known advisories if their database is reachable
 #   cargo     the unit, property, conformance and integration tests of the workspace (scripts/cargo-tests.py)
-#   e2e       every tests/NAME/run.sh against the release binary, one more at once than there are processors, since they
-#             wait a lot. A suite gets FLINT_BIN (the binary), starts its own servers on free ports of 127.0.0.1, stops what it
-#             started and looks for what its servers have left; what nobody can be blamed for is looked for when all are over.
-#             What a suite says is shown when it is over. E2E="NAME…" runs only those.
+#   e2e       every tests/NAME/run.sh against the release binary, one more at once than there are processors,
+#             since they mostly wait. A suite gets FLINT_BIN (the binary), starts its own servers on free ports
+#             of 127.0.0.1, stops what it started and checks that its servers left nothing behind; remains that
+#             belong to no suite are looked for at the end. A suite's output is shown when it ends.
+#             E2E="NAME…" runs only those.
 #   fuzz      every fuzz target for a short while (scripts/fuzz-short.sh)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -22,7 +24,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 all_stages=(format clippy runtimes functions deny cargo e2e fuzz)
 cargo_deny_version=0.20.2
-# In CI the lock file decides; at a desk it may follow a change of a manifest.
+# In CI the lock file is authoritative; locally it may follow a change of a manifest.
 locked=(${CI:+--locked})
 began=$SECONDS
 summary=()
@@ -39,7 +41,7 @@ record() {
   summary+=("$(printf '%-28s %-7s %s' "$1" "$verdict" "$(elapsed $((SECONDS - $3)))")")
 }
 
-# aside STAGE: starts a stage beside what runs next, in a process group of its own.
+# aside STAGE: starts a stage concurrently with the next ones, in a process group of its own.
 declare -A beside=() begun=()
 aside() {
   begun[$1]=yes
@@ -53,14 +55,14 @@ aside() {
   beside[$1]=$!
 }
 
-# Ends what runs beside when this ends before it.
+# Stops concurrent stages if this script ends before them.
 leave() {
   local pid
   for pid in "${beside[@]}"; do kill -TERM -- "-$pid" 2> /dev/null && wait "$pid"; done
   rm -rf "$asides"
 }
 
-# join STAGE: waits for a stage that runs beside, and shows and records it.
+# join STAGE: waits for a concurrent stage, shows its output and records it.
 join() {
   local status seconds
   wait "${beside[$1]}" || true
@@ -71,7 +73,7 @@ join() {
   record "$1" "$status" $((SECONDS - seconds))
 }
 
-# asked STAGE: whether it is to run and has not begun.
+# asked STAGE: whether it is requested and not started yet.
 asked() { [[ " ${stages[*]} " == *" $1 "* && -z ${begun[$1]-} ]]; }
 
 stage_format() {
@@ -103,7 +105,8 @@ stage_functions() { functions/test.sh; }
 
 stage_cargo() { scripts/cargo-tests.py "${locked[@]}"; }
 
-# suite NAME FOLDER: runs tests/NAME, shows what it says when it is over, and leaves status and seconds in FOLDER/NAME.
+# suite NAME FOLDER: runs tests/NAME, shows its output when it ends, and writes status and seconds to
+# FOLDER/NAME.
 suite() {
   local status
   SECONDS=0
@@ -113,7 +116,7 @@ suite() {
   echo "$status $SECONDS" > "$2/$1"
 }
 
-# together NAME…: runs suites side by side.
+# together NAME…: runs suites concurrently.
 together() {
   local name folder status seconds result=0
   folder=$(mktemp -d)
@@ -129,7 +132,7 @@ together() {
   return "$result"
 }
 
-# longest_first NAME…: the suites, in the order in which the last one ends soonest.
+# longest_first NAME…: the suites in an order that minimises the total time.
 longest_first() {
   local long=(crash cli containment runtimes openwhisk-js wasm) name
   for name in "${long[@]}"; do [[ " $* " != *" $name "* ]] || echo "$name"; done
@@ -182,7 +185,7 @@ for stage in "${stages[@]}"; do
   started=$SECONDS
   "stage_$stage"
   status=$?
-  # The suites are recorded one by one; the stage itself only where it failed before them.
+  # The suites are recorded one by one; the stage itself only if it failed before them.
   [[ $stage == e2e && ${summary[*]-} == *"e2e "* ]] || record "$stage" "$status" "$started"
 done
 

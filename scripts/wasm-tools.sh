@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs what puts JavaScript and Python into WebAssembly, componentize-qjs with esbuild (npm) and componentize-py (PyPI), unless it is
-# there, and says the folder to put on PATH. It stays in ~/.cache/flint-wasm.
+# Installs the tools for JavaScript and Python in WebAssembly, componentize-qjs with esbuild (npm) and
+# componentize-py (PyPI), unless they are installed, and prints the folder to put on PATH, in
+# ~/.cache/flint-wasm.
 #
-#   scripts/wasm-tools.sh [--installed]      with --installed it only looks
+#   scripts/wasm-tools.sh [--installed]      with --installed it only checks
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib.sh
@@ -39,7 +40,7 @@ if [ "${1-}" = --installed ]; then
   installed "$folder/js" "$qjs" && installed "$folder/esbuild" "$esbuild" && installed "$folder/py" "$py" || exit 1
 else
   mkdir -p "$folder/bin"
-  # One at a time, where several want them.
+  # One at a time, if several processes want them.
   exec {turn}< scripts/wasm-tools.sh
   flock "$turn"
   npm_tool "$folder/js" "$qjs"
@@ -47,7 +48,7 @@ else
   venv "$folder/py" "$py"
   ln -sf "$folder/js/node_modules/.bin/componentize-qjs" "$folder/bin/componentize-qjs"
   ln -sf "$folder/esbuild/node_modules/.bin/esbuild" "$folder/bin/esbuild"
-  # Not the environment's whole bin/: its python3 is not the one that the functions use.
+  # Not the environment's whole bin/: its python3 is not the functions' one.
   ln -sf "$folder/py/bin/componentize-py" "$folder/bin/componentize-py"
 fi
 echo "$folder/bin"

@@ -1,6 +1,6 @@
-// Flint compiles this beside a Go function that has no main of its own. It runs the function as OpenWhisk's ActionLoop: one JSON line on
-// stdin is a call, one JSON line on descriptor 3 its answer; what the function prints is its log. It is a part of the function's module, whose
-// go.mod may ask for a Go that did not have "any" yet.
+// The launcher that Flint compiles beside a Go function without a main of its own. It implements OpenWhisk's ActionLoop: a call is one JSON
+// line on stdin, its answer one JSON line on descriptor 3, and the function's output is its log. It is compiled as part of the function's
+// module, whose go.mod may select a language version without "any" (before 1.18).
 
 package main
 
@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// flintEntry is the function; its name is put in by the build.
+// flintEntry is the function; the build inserts its name.
 var flintEntry interface{} = FLINT_MAIN
 
-// flintCall calls the function with what its signature asks for.
+// flintCall calls the function with the arguments that its signature takes.
 func flintCall(arguments json.RawMessage) (interface{}, error) {
 	var object map[string]interface{}
 	var list []interface{}
@@ -87,7 +87,7 @@ func flintFailure(err error) []byte {
 func main() {
 	answers := os.NewFile(3, "answers")
 	calls := bufio.NewReaderSize(os.Stdin, 1<<16)
-	// The calls are not for the function to read, nor for what it starts.
+	// Neither the function nor the programs that it starts may read the calls.
 	os.Stdin, _ = os.Open(os.DevNull)
 	if _, asked := os.LookupEnv("__OW_WAIT_FOR_ACK"); asked {
 		fmt.Fprintln(answers, `{"ok":true}`)

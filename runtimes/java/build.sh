@@ -8,8 +8,8 @@ bin=${JAVA_HOME:+$JAVA_HOME/bin/}
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# Inline string concatenation: the invokedynamic form would load dozens of classes at start-up.
-# -Xlint:-options: a newer JDK calls release 17 old.
+# String concatenation by StringBuilder: the invokedynamic form would load dozens of classes at start-up.
+# -Xlint:-options: newer JDKs warn that release 17 is obsolete.
 "${bin}javac" --release 17 -XDstringConcat=inline -g:source,lines -Xlint:all,-options,-serial -d "$work" "$here"/src/flint/*.java
 (cd "$work" && find flint -name '*.class' | LC_ALL=C sort > classes)
 (cd "$work" && "${bin}jar" --create --file "$work/runtime.jar" --no-compress --date=2020-01-01T00:00:00Z --main-class flint.Shim @classes)

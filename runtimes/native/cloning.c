@@ -1,3 +1,4 @@
+/* Implements cloning.h: receives fork requests and sets up clones. */
 #define _GNU_SOURCE
 #include "cloning.h"
 
@@ -17,7 +18,7 @@
 #define SYS_landlock_restrict_self 446
 #endif
 
-/* linux/landlock.h of Linux 6.12 (ABI 6), which build machines may not have. */
+/* From linux/landlock.h of Linux 6.12 (ABI 6), which build machines may lack. */
 struct landlock_ruleset { uint64_t handled_access_fs, handled_access_net, scoped; };
 enum { SCOPE_ABSTRACT_UNIX_SOCKET = 1, SCOPE_SIGNAL = 2 };
 enum { CLONE_FRAME = HEADER + 1 };
@@ -40,7 +41,7 @@ void send_error(int fd, uint32_t call, const char *kind, const char *what) {
   write_all(fd, frame, HEADER + (size_t)length);
 }
 
-/* The clone's HELLO, made ready before the freeze: everything up to its number. Behind it, for measurements, the page faults so far. */
+/* The clone's HELLO up to its number, prepared before the freeze. The number of page faults so far is appended, for measurements. */
 enum { HELLO_REST = 64 };
 static char hello[1024];
 static size_t hello_length;
@@ -109,7 +110,7 @@ void give_up(int link, const char *what) {
 void take_places(int link, const struct order *order) {
   const int places[HANDED] = {link, 1, 2, TMP};
   for (int i = 0; i < HANDED; i++) {
-    /* The link alone is not for child processes. */
+    /* Only the link is closed in child processes. */
     if (dup3(order->handed[i], places[i], places[i] == link ? O_CLOEXEC : 0) < 0) give_up(link, "a descriptor cannot be put in its place");
     close(order->handed[i]);
   }
@@ -128,8 +129,8 @@ void confine(int link) {
   close(ruleset);
 }
 
-/* Uses up what is free between blocks in use: else what a clone allocates, and it allocates little, is spread over a hundred pages that it
- * has to copy. What comes after this comes from the end of the heap, page after page. */
+/* Uses up the free blocks between blocks in use. Otherwise the few allocations of a clone would be spread over a hundred pages, each of
+ * which it would have to copy. Later allocations come from the end of the heap, page after page. */
 void use_up_free_blocks(void) {
   static const size_t most = 8 << 20, largest = 64 << 10, small = 1 << 10, step = 16;
   const char *end = (char *)sbrk(0) - mallinfo2().keepcost;

@@ -1,13 +1,13 @@
 <?php
-// Runs a PHP function as OpenWhisk's ActionLoop: one JSON line on stdin is a call, one JSON line on descriptor 3 its answer; what the
-// function prints is its log. Arguments: the file or the folder of its code, and its entry point (`main`, `Class::method`).
+// Runs a PHP function as OpenWhisk's ActionLoop: a call is one JSON line on stdin, its answer one JSON line on descriptor 3, and what the
+// function prints is its log. Arguments: the file or directory of its code, and its entry point (`main`, `Class::method`).
 
 namespace flint;
 
-/** How deep arguments and results may be nested. */
+/** Maximum nesting of arguments and results. */
 const DEEPEST = 1000;
 
-/** The file that a folder of code begins with. */
+/** The file with which a directory of code begins. */
 function entry_file(string $code): string
 {
     if (!is_dir($code)) {
@@ -21,7 +21,7 @@ function entry_file(string $code): string
     throw new \RuntimeException('the archive has no index.php at its top');
 }
 
-/** Loads the code; the function that calls go to. */
+/** Loads the code; returns the function to call. */
 function load(string $code, string $main): callable
 {
     $file = entry_file($code);
@@ -38,7 +38,7 @@ function load(string $code, string $main): callable
     return $main;
 }
 
-/** Every text of the call but its arguments is in the environment while it runs. */
+/** Sets every string of the call except its arguments in the environment. */
 function set_environment(array $call, array $before): array
 {
     $now = [];
@@ -57,7 +57,7 @@ function set_environment(array $call, array $before): array
     return $now;
 }
 
-/** The answer's line. PHP does not tell an empty object from an empty list: it stands for `{}`. */
+/** The answer's line. PHP does not distinguish an empty object from an empty list, so both become `{}`. */
 function encode(mixed $result): string
 {
     if ($result === null || $result === []) {
@@ -77,7 +77,7 @@ function described(\Throwable $error): string
 function serve(string $code, string $main): int
 {
     $answers = fopen('php://fd/3', 'w');
-    // The calls are not for the function to read, nor for what it starts: they get an end of file as their standard input.
+    // Neither the function nor the programs that it starts may read the calls: their stdin is at end of file.
     $calls = fopen('php://fd/0', 'r');
     fclose(STDIN);
     $nothing = fopen('/dev/null', 'r');
@@ -86,7 +86,7 @@ function serve(string $code, string $main): int
         while ($line !== '') {
             $written = fwrite($answers, $line);
             if (!$written) {
-                exit(0); // Nobody reads any more.
+                exit(0); // The server has gone.
             }
             $line = substr($line, $written);
         }
@@ -120,7 +120,7 @@ function serve(string $code, string $main): int
             }
             $result = json_encode(['error' => $error->getMessage()], JSON_INVALID_UTF8_SUBSTITUTE);
         }
-        while (ob_get_level() > 0 && @ob_end_flush()); // what a call has left in a buffer is its own, and not the next one's
+        while (ob_get_level() > 0 && @ob_end_flush()); // output that a call has left in a buffer belongs to it, not to the next call
         $answer($result);
     }
     return 0;

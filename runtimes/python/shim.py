@@ -11,7 +11,7 @@ from flint_shim.instance import Instance
 
 
 def main():
-    # The code's directory, not the shim's, comes first for user code; `flint` itself is imported already.
+    # User code's directory must come first for its imports, not the shim's; `flint` itself is imported already.
     sys.path.append(sys.path.pop(0))
     link, zygote = int(os.environ.pop("FLINT_LINK_FD", "3")), None
     if os.environ.pop("FLINT_ZYGOTE", None) == "1":

@@ -1,4 +1,4 @@
-"""The hooks under the names that AWS Lambda SnapStart gives them, for functions that are written for it."""
+"""The snapshot hooks under the names of AWS Lambda SnapStart, for functions written for it."""
 
 from flint_shim.hooks import after_restore as register_after_restore
 from flint_shim.hooks import before_snapshot as register_before_snapshot

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Runs a Ruby function as OpenWhisk's ActionLoop: one JSON line on stdin is a call, one JSON line on descriptor 3 its answer; what the
-# function prints is its log. Arguments: the file or the folder of its code, and its entry point (`main`, `Module.method`).
+# Runs a Ruby function as OpenWhisk's ActionLoop: a call is one JSON line on stdin, its answer one JSON line on descriptor 3, and what the
+# function prints is its log. Arguments: the file or directory of its code, and its entry point (`main`, `Module.method`).
 
 require 'json'
 
 module Flint
-  # What a function raises and survives; a process that wants to exit does.
+  # Exceptions that fail a call without ending the process; SystemExit is not among them.
   FAILURES = [StandardError, ScriptError, SystemStackError].freeze
-  # How deep arguments and results may be nested; what contains itself ends there.
+  # Maximum nesting of arguments and results, at which a cyclic structure ends too.
   DEEPEST = 1000
 
   class Launcher
@@ -62,7 +62,8 @@ module Flint
       receiver.method(name)
     end
 
-    # Those that came with the code, where `bundle install` puts them by its option `path`; processes that the function starts find them too.
+    # Finds the gems that came with the code, where `bundle install` puts them with the option `path`, also for processes that the function
+    # starts.
     def find_gems(folder)
       gems = File.join(folder, 'vendor/bundle/ruby', RbConfig::CONFIG['ruby_version'])
       return unless File.directory?(gems)
@@ -83,12 +84,12 @@ module Flint
       said
     end
 
-    # Whether the function has forked this process: its parent gives the answer.
+    # Whether the function has forked this process: then its parent gives the answer.
     def forked?
       Process.pid != @process
     end
 
-    # Every text of the call but its arguments is in the environment while it runs.
+    # Sets every string of the call except its arguments in the environment.
     def enter(call)
       variables = call.select { |key, value| key != 'value' && value.is_a?(String) && !value.include?("\0") }
       variables.transform_keys! { |key| "__OW_#{key.upcase}" }

@@ -1,11 +1,12 @@
 # shellcheck shell=bash
-# What the back ends' scripts share. A back end is started by
+# Functions shared by the back ends' scripts. A back end is started by
 #
 #   NAME/start.sh DATA_DIR [--network NETWORK_DIR]
 #
-# and ended by NAME/stop.sh DATA_DIR. It listens on a free port of 127.0.0.1, or, with --network, at the address of the network that
-# network/start.sh made in NETWORK_DIR. What it says on standard output, KEY=VALUE a line, is kept in DATA_DIR/env; its own output is
-# in DATA_DIR/log. Everything is in DATA_DIR, which must not exist yet; stop.sh removes it.
+# and stopped by NAME/stop.sh DATA_DIR. It listens on a free port of 127.0.0.1 or, with --network, at the
+# address of the network that network/start.sh created in NETWORK_DIR. Its standard output, KEY=VALUE per
+# line, is kept in DATA_DIR/env; the log is DATA_DIR/log. Everything is in DATA_DIR, which must not exist yet;
+# stop.sh removes it.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${FLINT_BENCH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/flint-bench}
@@ -14,7 +15,8 @@ ready_within_s=${FLINT_BACKEND_READY_S:-120}
 die() { printf '%s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" > /dev/null 2>&1; }
 
-# begin DATA_DIR [--network NETWORK_DIR]: sets data, address and inside (what to put before a command so that it runs in the network).
+# begin DATA_DIR [--network NETWORK_DIR]: sets data, address and inside (the command prefix for running in the
+# network).
 begin() {
   [ $# -ge 1 ] || die "usage: start.sh DATA_DIR [--network NETWORK_DIR]"
   [ ! -e "$1" ] || die "$1 exists already"
@@ -33,7 +35,7 @@ begin() {
 # value KEY FILE
 value() { sed -n "s/^$1=//p" "$2"; }
 
-# A port that nobody listens on now, in the network where the back end will be.
+# A free port, in the network of the back end.
 free_port() {
   "${inside[@]}" python3 -c 'import socket, sys; s = socket.socket(); s.bind((sys.argv[1], 0)); print(s.getsockname()[1])' "$address"
 }
@@ -44,7 +46,7 @@ run() {
   echo $! > "$data/pid"
 }
 
-# ready COMMAND…: waits until it succeeds, while what was started lives.
+# ready COMMAND…: waits until it succeeds, as long as the started process lives.
 ready() {
   local until=$((SECONDS + ready_within_s))
   until "$@" > /dev/null 2>&1; do
@@ -56,10 +58,10 @@ ready() {
 
 accepts() { "${inside[@]}" python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 1)' "$address" "$1"; }
 
-# version COMMAND…: the first line of what a program says of its release; nothing where it does not say.
+# version COMMAND…: the first line of a program's version output, if any.
 version() { "$@" 2> /dev/null | head -n 1 || true; }
 
-# package FOLDER: name and release of what npm has put there.
+# package FOLDER: name and version of an npm package.
 package() { node -p 'const { name, version } = require(process.argv[1]); `${name} ${version}`' "$1/package.json" 2> /dev/null || true; }
 
 # say KEY=VALUE…
@@ -68,7 +70,7 @@ say() {
   printf '%s\n' "$@" "pid=$(cat "$data/pid")" | tee "$data/env"
 }
 
-# stop_by_pid DATA_DIR: asks the process to end, and ends it when it does not.
+# stop_by_pid DATA_DIR: asks the process to end, and kills it otherwise.
 stop_by_pid() {
   local pid count=0
   pid=$(cat "$1/pid" 2> /dev/null) || return 0

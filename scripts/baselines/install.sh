@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs all baselines, and what the experiments need beside them; what cannot be had is said and left out by the experiments with its
-# reason. gVisor, wasmtime and the S3 store take long to build: FLINT_BENCH_ALL=1 builds them too.
+# Installs all baselines and the experiments' other tools; what is unavailable is reported, and left out by
+# the experiments with its reason. gVisor, wasmtime and the S3 store take long to build: FLINT_BENCH_ALL=1
+# builds them too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib.sh

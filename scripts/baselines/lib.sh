@@ -1,10 +1,12 @@
 # shellcheck shell=bash
-# What the baselines' scripts share, beside what they share with the back ends. Source it from scripts/baselines/NAME.
+# Functions shared by the baselines' scripts, besides those shared with the back ends. Source it from
+# scripts/baselines/NAME.
 
 . "$(dirname "${BASH_SOURCE[0]}")/../backends/lib.sh"
 baselines=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-# install_npm NAME [--installed]: the packages of NAME/package-lock.json in the cache; says the folder.
+# install_npm NAME [--installed]: installs the packages of NAME/package-lock.json in the cache; prints the
+# folder.
 install_npm() {
   local print folder new
   print=$(cat "$baselines/$1"/package*.json | sha256sum | cut -c 1-12)
@@ -21,7 +23,7 @@ install_npm() {
   echo "$folder"
 }
 
-# code_file FILE EXTENSION: its whole path.
+# code_file FILE EXTENSION: its absolute path.
 code_file() {
   [ -f "${1-}" ] || die "usage: start.sh DATA_DIR FILE, a function in a file of its own"
   [ "${1##*.}" = "$2" ] || die "$1 is not a .$2 file, and this baseline runs no other"

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Measures which code of the release binary is used how often, for scripts/build.sh: builds a binary that counts, runs two benchmarks with it and writes
-# scripts/profile/flint.profdata.xz. Takes some twenty minutes on two cores. Worth it after a change of what every call goes through: code that has
-# changed since is compiled as if there were no profile. Needed after a change of the compiler or of Cargo.lock, by which the names of functions in a
-# binary change: until then scripts/build.sh says so and builds without.
+# Takes the profile for scripts/build.sh, which tells the compiler how often code runs: builds an instrumented
+# binary, runs two benchmarks with it and writes scripts/profile/flint.profdata.xz. Takes some twenty minutes
+# on two cores. Worthwhile after a change of code that every call runs: code that has changed since is
+# compiled as if there were no profile. Needed after a change of the compiler or of Cargo.lock, which changes
+# the names of functions in a binary: until then scripts/build.sh warns and builds without a profile.
 #
-# Needs llvm-profdata of the LLVM that rustc has (rustc -vV): Debian's package llvm-N, or rustup's component llvm-tools.
+# Needs llvm-profdata of rustc's LLVM version (rustc -vV): Debian's package llvm-N, or rustup's component
+# llvm-tools.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
-# What never ran and is smaller than this is left out.
+# Functions that never ran and have fewer parts are left out.
 parts=24
 
 llvm=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
@@ -21,16 +23,16 @@ for candidate in "llvm-profdata-$llvm" "/usr/lib/llvm-$llvm/bin/llvm-profdata" \
 done
 [ -n "$profdata" ] || die "there is no llvm-profdata of LLVM $llvm: apt-get install llvm-$llvm, or rustup component add llvm-tools"
 
-# It would take precedence.
+# They would take precedence.
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
-# Away from ordinary builds, which would have to be built anew after this.
+# Separate from ordinary builds, which would have to be repeated otherwise.
 CARGO_TARGET_DIR=$(target_dir .)/counting
 export CARGO_TARGET_DIR
 counts=$CARGO_TARGET_DIR/counts
 trap 'rm -rf "$counts"' EXIT
 note "building a binary that counts"
 cargo build --locked --release --package flint --bin flint --config "build.rustflags=['-Cprofile-generate=$counts']"
-# What cargo ran for the build has counted too.
+# Programs that cargo ran for the build were instrumented too.
 rm -rf "$counts"
 for experiment in overhead wasm; do
   note "flint bench $experiment --quick"

@@ -1,4 +1,4 @@
-"""A Flint server for end-to-end tests: started on a free port, driven as users drive it, and checked for what it leaves behind.
+"""A Flint server for end-to-end tests: started on a free port, used like a user's, and checked for remains after its end.
 
 Needs nothing but Python's standard library. `FLINT_BIN` names the binary.
 """
@@ -43,8 +43,8 @@ reserved = []
 
 
 def free_port():
-    """One that stays ours until this programme ends, also while nobody listens: servers may listen where one who does not is bound, and nobody else is
-    given such a port."""
+    """A port reserved until this program ends, even while nothing listens on it: a bound socket with SO_REUSEADDR keeps
+    the kernel from assigning the port, while a server can still listen on it."""
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind(("127.0.0.1", 0))
@@ -77,12 +77,12 @@ class Server:
             **(settings or {}),
         }
         self.process = None
-        # How its process is told from those of other servers; what its launcher starts is known by its cgroups.
+        # Identifies its process among those of other servers; the launcher's descendants are identified by their cgroups.
         self.mark = f"flint-test-{uuid.uuid4()}"
-        # What its cgroups' names have in common.
+        # The common prefix of its cgroups' names.
         self.group = None
 
-    # --- life
+    # --- start and stop
 
     def start(self):
         with open(self.scratch / "server.log", "ab") as log:
@@ -153,7 +153,7 @@ class Server:
         return answer.json()
 
     def invoke(self, name, params=None, timeout=120):
-        """A blocking call; gives the HTTP status and the activation record."""
+        """A blocking call; returns the HTTP status and the activation record."""
         answer = self.request("POST", f"/api/v1/namespaces/_/actions/{name}?blocking=true", params or {}, timeout=timeout)
         return answer.status, answer.json()
 
@@ -175,11 +175,11 @@ class Server:
         )
 
 
-# --- what a server leaves behind
+# --- remains of a server
 
 
 def processes():
-    """Running ones: process id, executable, cgroups and environment."""
+    """Running processes: id, executable, cgroups and environment."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             executable = os.path.realpath(f"/proc/{pid}/exe")
@@ -205,7 +205,7 @@ def mounts():
 
 
 def group_of(server):
-    """The beginning of the names of a running server's cgroups; `None` where the host has none for it."""
+    """The prefix of the names of a running server's cgroups; `None` if the host provides none."""
     names = (re.fullmatch(r"(flint-.*-)(\d+)", group.name) for group in cgroups())
     return next((name[1] for name in names if name and parent(name[2]) == server.process.pid), None)
 
@@ -218,7 +218,7 @@ def parent(pid):
 
 
 def left_of(server):
-    """Everything of one server that is on this machine now, whatever other servers do."""
+    """Everything of one server that exists on this machine now, independently of other servers."""
     found = {
         f"process {pid} {executable}"
         for pid, executable, groups, environment in processes()
@@ -231,7 +231,7 @@ def left_of(server):
 
 
 def left_of_any():
-    """Everything of any Flint that is on this machine now, but for what is in the cgroups of another program that lives: that is not left of anything."""
+    """Everything of any Flint that exists on this machine now, except in the cgroups of another running binary."""
     binary = os.path.realpath(shutil.which(FLINT) or FLINT)
 
     def belongs_to_another(groups):
@@ -253,7 +253,7 @@ def left_of_any():
 
 
 def assert_nothing_left(server, seconds=120):
-    """Fails unless everything that the server made is gone."""
+    """Fails unless everything that the server created is gone."""
     found = set()
 
     def gone():
@@ -270,7 +270,7 @@ def assert_nothing_left(server, seconds=120):
 
 
 def members(found):
-    """What is inside the cgroups that were left: groups, and the tasks in each, with their states."""
+    """The contents of remaining cgroups: groups, and the tasks in each with their states."""
     for line in found:
         kind, _, root = line.partition(" ")
         for directory, _, _ in os.walk(root) if kind == "cgroup" else ():
@@ -290,7 +290,8 @@ def task(tid):
 
 
 if __name__ == "__main__":
-    # What any Flint has on this machine; with a file of such lines, what is not in it after a minute: then the exit code is 1.
+    # Prints everything of any Flint on this machine; given a file with such lines, prints what is not in it after a minute,
+    # and then exits with 1.
     if len(sys.argv) == 1:
         print("\n".join(sorted(left_of_any())))
     else:

@@ -1,4 +1,4 @@
-"""A real server of NATS on a free port, and somebody who sends to it in its own protocol, which is text.
+"""A real NATS server on a free port, and a client that publishes in its text protocol.
 
 Needs the program `nats-server` (Debian has a package of that name) and Python's standard library.
 """
@@ -39,7 +39,7 @@ class NatsServer:
         return self
 
     def stop(self):
-        """As its operator stops it: what it has acknowledged is kept."""
+        """Stops it regularly: acknowledged messages are kept."""
         if self.process:
             self.process.terminate()
             self.process.wait(60)
@@ -51,7 +51,7 @@ class NatsServer:
 
 
 class Sender:
-    """A connection that sends, and asks."""
+    """A connection for publishing and requests."""
 
     def __init__(self, server):
         self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=60)
@@ -66,7 +66,7 @@ class Sender:
         self.send(f"PUB {subject} {len(text.encode())}", text)
 
     def ask(self, subject, text):
-        """The answer to a request."""
+        """Sends a request; returns the reply."""
         self.asked += 1
         inbox = f"answers.{self.asked}"
         self.send(f"PUB {subject} {inbox} {len(text.encode())}", text)
@@ -92,7 +92,7 @@ class Sender:
         self.ask(f"$JS.API.STREAM.CREATE.{name}", json.dumps(config))
 
     def store(self, subject, text):
-        """Sends to a stream; returns its number once it is kept."""
+        """Publishes to a stream; returns the sequence number once the message is stored."""
         return self.ask(subject, text)["seq"]
 
     def close(self):

@@ -1,4 +1,4 @@
-//! Activation records.
+//! Activation records: list, read, result, logs.
 
 use flint_model::{Activation, ActivationId};
 use http::StatusCode;

@@ -3,7 +3,6 @@
 //! [`router`] serves every path that no other front claims, [`router_inside`] the requests of functions from
 //! their sandboxes. [`parse`] contains the parsers of untrusted bytes, pure functions that a fuzzer can
 //! drive. Web actions are in [`mod@web`]. Everything else, such as firing triggers, is in the controller.
-//! does is in the controller, as everything else is.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What an operator may set about use cases.
+//! Configuration of the use cases.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,36 +1,36 @@
-//! Why a use case was refused, in the words of the OpenWhisk API where it has any.
+//! Errors of the use cases, with the OpenWhisk API's texts where it has any.
 
 use flint_executor::BodyError;
 use flint_invoker::Refusal;
 use flint_model::{ByteSize, EntityPath, LimitError, NameError, Timestamp};
 use flint_store::StoreError;
 
-/// What sort of refusal it is; a front gives each its status.
+/// The kind of an error, which a front maps to a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// 400: the request cannot be right.
+    /// 400: the request is invalid.
     Invalid,
-    /// 401: nobody known.
+    /// 401: no valid key.
     Unauthenticated,
-    /// 403: somebody known who may not.
+    /// 403: an authenticated caller without this right.
     Forbidden,
-    /// 404: nothing there.
+    /// 404: it does not exist.
     NotFound,
-    /// 408: the rest of the request did not come.
+    /// 408: the rest of the request did not arrive.
     Timeout,
-    /// 409: it is there already, or somebody else was quicker.
+    /// 409: it exists already, or was changed concurrently.
     Conflict,
     /// 413: too large.
     TooLarge,
-    /// 422: it can be read, and makes no sense.
+    /// 422: well-formed but not executable.
     Unprocessable,
-    /// 429: too many.
+    /// 429: a limit is exceeded.
     Throttled,
     /// 500: Flint's fault.
     Internal,
-    /// 501: this version does not do it.
+    /// 501: not supported by this version.
     NotImplemented,
-    /// 503: not now.
+    /// 503: not at present.
     Unavailable,
 }
 
@@ -41,57 +41,57 @@ pub enum ControllerError {
     /// The key is malformed, unknown, or its namespace is blocked.
     #[error("The supplied authentication is invalid")]
     BadKey,
-    /// A known caller, a foreign namespace.
+    /// An authenticated caller without access to this namespace.
     #[error("The supplied authentication is not authorized to access '{0}'.")]
     Forbidden(String),
     /// The namespace may not have functions of this kind.
     #[error("The supplied authentication is not authorized to access actions of kind '{0}'.")]
     KindForbidden(String),
-    /// Nothing there.
+    /// It does not exist.
     #[error("The requested resource does not exist.")]
     NotFound,
-    /// The namespace was there when the request came.
+    /// The namespace was deleted during the request.
     #[error("The namespace was deleted while the request was under way.")]
     NamespaceGone,
-    /// Nothing of that name there.
+    /// Nothing with this name exists.
     #[error("The requested resource '{0}' does not exist.")]
     NoSuch(String),
-    /// What is needed is not there, in words of its own.
+    /// Something required does not exist; with a text of its own.
     #[error("{0}")]
     Missing(&'static str),
-    /// It is there already.
+    /// It exists already.
     #[error("resource already exists")]
     Exists,
-    /// The name is that of something else.
+    /// The name belongs to an entity of another kind.
     #[error("Resource by this name exists but is not in this collection.")]
     OtherCollection,
-    /// The name is that of a sequence, and what was asked for is done with functions alone.
+    /// The name belongs to a sequence, and the request is for functions only.
     #[error("'{0}' is a sequence, not a function")]
     NoFunction(String),
-    /// The other way round.
+    /// The name belongs to a function, and the request is for sequences only.
     #[error("'{0}' is a function, not a sequence")]
     NoSequence(String),
-    /// A binding that stands for itself.
+    /// A binding to itself.
     #[error("Package binding '{0}' contains a circular reference.")]
     CircularBinding(String),
-    /// What is refused because of what is there, in words of its own.
+    /// A conflict with existing entities; with a text of its own.
     #[error("{0}")]
     Conflicting(String),
-    /// Somebody else wrote at the same time.
+    /// Changed concurrently.
     #[error("Concurrent modification to resource detected.")]
     Race,
     /// A function is created without code.
     #[error("exec undefined")]
     NoCode,
-    /// The runtime is not one that Flint has.
+    /// The runtime is unknown.
     #[error("The specified runtime '{asked}' is not supported by this platform. Valid values are: {}.", quoted(.valid))]
     UnknownKind {
-        /// What was asked for.
+        /// The requested one.
         asked: String,
-        /// What there is.
+        /// The supported ones.
         valid: Vec<String>,
     },
-    /// The runtime or strategy is known, this host cannot run it.
+    /// The runtime or strategy is known, but this host cannot run it.
     #[error("{what} is not available on this host: {missing}")]
     NotOnThisHost {
         /// The runtime or strategy.
@@ -99,16 +99,16 @@ pub enum ControllerError {
         /// What is missing and how to get it.
         missing: String,
     },
-    /// The runtime needs to be told the entry point, where the front's API asks for that.
+    /// The runtime requires an entry point, and the front's API reports that.
     #[error("'main' must be a string defined in 'exec' for '{0}' actions")]
     MainRequired(String),
-    /// The code is not what its kind asks for.
+    /// The code does not fit its kind.
     #[error("{0}")]
     Code(String),
     /// Too many deploys at once.
     #[error("{0}")]
     Busy(String),
-    /// There is too little room on the server's disk for another function.
+    /// Too little disk space on the server for another function.
     #[error("{0}")]
     NoRoom(String),
     /// A name with illegal characters, or a path with too many segments.
@@ -117,7 +117,7 @@ pub enum ControllerError {
     /// A limit outside what the operator allows.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// Anything else that is wrong with the request.
+    /// Any other error in the request.
     #[error("{0}")]
     Invalid(String),
     /// The arguments are not a JSON object.
@@ -126,7 +126,7 @@ pub enum ControllerError {
     /// The request's body came too slowly.
     #[error("{0}.")]
     Late(BodyError),
-    /// A call sets a parameter that is final.
+    /// A call sets a final parameter.
     #[error("Request defines parameters that are not allowed (e.g., reserved properties).")]
     ReservedParameters,
     /// Larger than allowed.
@@ -139,13 +139,13 @@ pub enum ControllerError {
         /// The most there may be.
         allowed: u64,
     },
-    /// What is to be listed is larger than a list may be.
+    /// A list exceeds the maximum size.
     #[error("The requested list is larger than allowed: > {allowed}. Ask for fewer of its entities at once.")]
     ListTooLarge {
-        /// How large it may be.
+        /// The maximum size.
         allowed: ByteSize,
     },
-    /// A package is shown with all that is in it, and that is larger than a list may be.
+    /// A package with its contents exceeds the maximum size of a list.
     #[error(
         "The package '{package}' with all of its actions is larger than allowed: > {allowed}. Ask for its actions in pages: GET /api/v1/namespaces/{}/actions/{}/?limit=20, or `wsk action list /{package} -l 20`.",
         .package.namespace,
@@ -154,26 +154,26 @@ pub enum ControllerError {
     PackageTooLarge {
         /// The package.
         package: EntityPath,
-        /// How large it may be.
+        /// The maximum size.
         allowed: ByteSize,
     },
     /// Too many calls in this minute.
     #[error("Too many requests in the last minute (count: {count}, allowed: {allowed}).")]
     Rate {
-        /// How many there were, this one included.
+        /// The number of calls, including this one.
         count: u32,
-        /// How many there may be.
+        /// The limit.
         allowed: u32,
     },
     /// Too many calls at once.
     #[error("Too many concurrent requests in flight (count: {count}, allowed: {allowed}).")]
     Concurrency {
-        /// How many there are.
+        /// The present number.
         count: u32,
-        /// How many there may be.
+        /// The limit.
         allowed: u32,
     },
-    /// A part of the API that a later version brings.
+    /// A part of the API that is not implemented yet.
     #[error("{0} are not available in this version of Flint.")]
     NotInThisVersion(&'static str),
     /// The call was not given to an instance.
@@ -182,19 +182,19 @@ pub enum ControllerError {
     /// The server is stopping.
     #[error("The server is currently unavailable (because it is overloaded or down for maintenance).")]
     ShuttingDown,
-    /// There is no space left to write what has to be written first.
+    /// No disk space is left for writes that have to precede.
     #[error("The server is currently unavailable (because it is overloaded or down for maintenance).")]
     Full(#[source] StoreError),
     /// The store failed.
     #[error("There was an internal server error.")]
     Store(#[source] StoreError),
-    /// Something else of Flint's failed.
+    /// Another internal error.
     #[error("There was an internal server error.")]
     Internal(String),
 }
 
 impl ControllerError {
-    /// What sort of refusal it is.
+    /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::BadKey => ErrorKind::Unauthenticated,
@@ -225,10 +225,10 @@ impl ControllerError {
         }
     }
 
-    /// After how many seconds it makes sense to try again, where it does.
+    /// Seconds after which a retry makes sense, if it does.
     pub fn retry_after(&self) -> Option<u32> {
         match self {
-            // A minute of the wall clock.
+            // The end of the current wall-clock minute.
             Self::Rate { .. } => Some(60 - (Timestamp::now().as_millis() / 1000 % 60) as u32),
             Self::Concurrency { .. } | Self::Refused(_) => Some(1),
             Self::ShuttingDown => Some(5),
@@ -237,8 +237,8 @@ impl ControllerError {
         }
     }
 
-    /// What is behind a text that has to be the API's standard one: which queue is full, which disk. `None` when the
-    /// text says it all.
+    /// The cause behind a text that has to be the API's standard one, such as which queue or disk is full.
+    /// `None` if the text is complete.
     pub fn cause(&self) -> Option<String> {
         match self {
             Self::Refused(refusal) => Some(refusal.to_string()),
@@ -248,7 +248,7 @@ impl ControllerError {
         }
     }
 
-    /// What only the operator is to see, in the server's log.
+    /// Details for the server's log only.
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Full(error) | Self::Store(error) => Some(error.to_string()),

@@ -19,7 +19,7 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// What is known about it.
+    /// Its annotations.
     pub fn annotations(&self) -> &Annotations {
         match &self.resolved.callee {
             Callee::Function(callable) => &callable.function.annotations,

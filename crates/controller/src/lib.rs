@@ -1,8 +1,9 @@
-//! Use cases without a wire protocol: who may do what ([`Controller::authenticate`]), functions ([`Controller::put_function`]),
-//! calls ([`Controller::invoke`]) and their records. Fronts translate to and from it and have no logic of their own.
+//! Use cases, independent of wire protocols: authentication ([`Controller::authenticate`]), functions
+//! ([`Controller::put_function`]), calls ([`Controller::invoke`]) and their records. Fronts translate to and
+//! from it and have no logic of their own.
 //!
-//! The way of a call, in one sitting: `invoke.rs` (admission) → `call.rs` (one attempt) → `outcome.rs` (what it means) →
-//! `record.rs` (what is written down). Accepted calls go through `asynchronous/`.
+//! The path of a call: `invoke.rs` (admission) → `call.rs` (one attempt) → `outcome.rs` (its meaning) →
+//! `record.rs` (the activation record). Accepted calls go through `asynchronous/`.
 
 #![forbid(unsafe_code)]
 

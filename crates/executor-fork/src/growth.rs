@@ -40,7 +40,7 @@ pub(crate) enum Purpose {
     Calls,
     /// A deploy.
     Deploy,
-    /// To succeed the serving zygote, or to save later calls a slow start; nobody waits.
+    /// To succeed the serving zygote, or to save later calls a slow start; no call waits for it.
     Succession,
 }
 
@@ -169,7 +169,7 @@ impl Growth<'_> {
         }
     }
 
-    /// Whether a thorough zygote has anything beyond one that was made for waiting calls.
+    /// Whether a thorough zygote would differ from one made for waiting calls.
     fn has_more_to_do(&self) -> bool {
         !self.function.snapshot.warmup.is_empty() || self.runtime.family.practises()
     }

@@ -1,4 +1,4 @@
-//! What compiled code takes of the disk, on the account of each namespace that has deployed it.
+//! Charges each namespace for the disk usage of the compiled code that it has deployed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,10 +16,10 @@ use flint_runtimes::{
 
 use crate::{cache, workshop::Workshop};
 
-/// Whose code it is, and what it is kept under.
+/// A namespace, and the key under which its code is cached.
 pub(crate) type Key = (NamespaceName, String);
 
-/// The accounts of all namespaces. Without a house nobody else has the disk, and nothing is counted.
+/// The charges of all namespaces. Without a house nothing is charged, since the disk is not shared.
 pub(crate) struct Accounts {
     folder: PathBuf,
     workshop: Workshop,
@@ -29,19 +29,19 @@ pub(crate) struct Accounts {
 #[derive(Default)]
 struct Book {
     held: Vec<Weak<Key>>,
-    /// Code counts in full for all who have deployed the same.
+    /// Code is charged in full to everyone who has deployed it.
     charged: HashMap<Key, Charge>,
-    /// Whether the functions that earlier lives of the server have left were counted.
+    /// Whether the functions deployed before the server started have been counted.
     counted: bool,
 }
 
 impl Accounts {
-    /// Of the compiled code in a folder.
+    /// Charges for the compiled code in `folder`.
     pub(crate) fn new(folder: &Path, workshop: Workshop) -> Self {
         Self { folder: folder.to_owned(), workshop, book: Mutex::default() }
     }
 
-    /// Refuses what did not fit a moment ago and would not fit now: nobody compiles it again to see that.
+    /// Refuses code that recently exceeded the quota and still would, without compiling it again.
     pub(crate) fn recall(&self, key: &Key) -> Result<(), PrepareError> {
         match &self.workshop {
             Workshop::Sandboxes(house) if !self.book().charged.contains_key(key) => {
@@ -51,15 +51,16 @@ impl Accounts {
         }
     }
 
-    /// Charges a namespace with so many bytes of machine code, unless it is charged with it already. It stays so while somebody has what this gives, or the
-    /// code is kept.
+    /// Charges a namespace for this many bytes of machine code, unless it is charged already. The charge
+    /// lasts as long as the result is held or the code is kept.
     pub(crate) fn charge(&self, key: Key, bytes: u64) -> Result<Arc<Key>, PrepareError> {
         let mut book = self.book();
         if let Workshop::Sandboxes(house) = &self.workshop
             && !book.charged.contains_key(&key)
         {
             let charge = house.charge(&key.0, &address(&key));
-            // Before the count nobody knows what was deployed long ago, and that runs on whatever the bound is today.
+            // Before the first count it is unknown which functions were deployed earlier, and those run
+            // whatever the quota is today.
             match book.counted {
                 true => charge.take(on_disk(bytes))?,
                 false => charge.add(on_disk(bytes)),
@@ -72,7 +73,7 @@ impl Accounts {
         Ok(key)
     }
 
-    /// From now on each namespace is charged with what is there of what it keeps, and with what somebody holds. Blocking.
+    /// Charges each namespace for exactly the entries of `keep` that exist and those in use. Blocking.
     pub(crate) fn count(&self, keep: &HashSet<Key>) -> io::Result<()> {
         let Workshop::Sandboxes(house) = &self.workshop else { return Ok(()) };
         let sizes = cache::sizes(&self.folder)?;
@@ -98,12 +99,12 @@ impl Accounts {
     }
 }
 
-/// What the house knows it by.
+/// The name by which the house knows it.
 fn address((_, key): &Key) -> String {
     format!("compiled-{key}")
 }
 
-/// Machine code of that length takes this with its checksum, a file of one block.
+/// The disk usage of machine code of this length and its checksum, a file of one block.
 fn on_disk(bytes: u64) -> u64 {
     disk_usage::of_file(bytes).saturating_add(BLOCK)
 }

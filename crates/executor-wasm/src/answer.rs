@@ -1,20 +1,20 @@
-//! From a function's bytes to an answer.
+//! Turns a function's bytes into an answer.
 
 use bytes::Bytes;
 use flint_executor::{Fault, Reply, ReplyHead};
 use flint_runtimes::{json, outcome};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-/// What a call asked for.
+/// The form of answer that a call wants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
-    /// It came as JSON, not as an HTTP request.
+    /// Whether it came as JSON rather than as an HTTP request.
     pub(crate) json: bool,
     /// The longest JSON result.
     pub(crate) max_result: u64,
 }
 
-/// The answer that bytes without a head are: JSON for a call that wants it, an HTTP response otherwise.
+/// The answer for bytes without a head: a JSON result for a call that wants one, an HTTP response otherwise.
 pub(crate) fn of_bytes(body: Bytes, wanted: Wanted) -> Result<Reply, Fault> {
     if json::is_object_or_array(&body) {
         if wanted.json {
@@ -26,7 +26,7 @@ pub(crate) fn of_bytes(body: Bytes, wanted: Wanted) -> Result<Reply, Fault> {
     Ok(Reply { head: ok(media_type), body })
 }
 
-/// A response without anything particular about it.
+/// A successful response with this media type.
 pub(crate) fn ok(media_type: &'static str) -> ReplyHead {
     let mut headers = HeaderMap::with_capacity(1);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));

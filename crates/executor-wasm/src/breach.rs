@@ -1,15 +1,15 @@
-//! Whether a caller's request came whole.
+//! Whether a caller's request broke off.
 
 use std::sync::{Arc, OnceLock};
 
 use flint_executor::{BodyError, Fault};
 
-/// The word that a request's body broke off. Clones are handles of the same one.
+/// The error with which a request's body broke off, if it did. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Breach(Arc<OnceLock<BodyError>>);
 
 impl Breach {
-    /// The first word counts.
+    /// Records the error; the first one counts.
     pub(crate) fn set(&self, error: BodyError) {
         let _ = self.0.set(error);
     }
@@ -18,8 +18,8 @@ impl Breach {
         self.0.get()
     }
 
-    /// Of a call that came to nothing by this fault: the caller's, when its request did not come whole and the function failed over it.
-    /// A limit that was passed, and what Flint could not do, have causes of their own.
+    /// The fault of a failed call. If its request broke off and the function failed, the fault is the
+    /// caller's; limits and platform errors keep their own cause.
     pub(crate) fn or(&self, fault: Fault) -> Fault {
         match (self.get(), &fault) {
             (Some(error), Fault::Developer { .. }) => Fault::Request(error.clone()),

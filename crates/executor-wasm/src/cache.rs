@@ -1,7 +1,8 @@
-//! Compiled code on disk, by a key that says what it was compiled from, and the engine it was compiled for.
+//! Compiled code on disk, by a key that says what it was compiled from, and by the engine it was compiled
+//! for.
 //!
-//! An entry is two files: `<key>-<engine>.cwasm`, which is mapped as it is, and beside it its checksum. One that is missing,
-//! damaged or of another engine is as good as none: it is compiled again.
+//! An entry is two files: `<key>-<engine>.cwasm`, which is memory-mapped as it is, and its checksum. An entry
+//! that is missing, damaged or made for another engine is ignored, and the code is compiled again.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,14 +22,14 @@ use crate::contracts::Compiled;
 const COMPILED: &str = "cwasm";
 const CHECKSUM: &str = "sum";
 
-/// The folder of compiled code.
+/// The directory of compiled code.
 pub(crate) struct Cache {
     folder: PathBuf,
-    /// What code has to be compiled for.
+    /// Identifies the engine and settings that the code is compiled for.
     engine: String,
 }
 
-/// What the bytes of a Wasm file are.
+/// The kind of a Wasm file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Shape {
     Module,
@@ -36,7 +37,8 @@ pub(crate) enum Shape {
 }
 
 impl Cache {
-    /// Nobody but Flint may write to the folder: what is in it is run as it is. Clears away what is half written.
+    /// Opens the directory and removes unfinished files. Only Flint may write to it, because its files are
+    /// executed unchecked.
     pub(crate) fn open(folder: &Path, engine: &Engine) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
@@ -53,13 +55,13 @@ impl Cache {
         Ok(Self { folder: folder.to_owned(), engine })
     }
 
-    /// What was compiled before, if it is as it was written and of this engine.
+    /// Loads an entry that is undamaged and fits the engine.
     pub(crate) fn load(&self, engine: &Engine, key: &str, shape: Shape) -> Option<Compiled> {
         let refused = |error| tracing::info!(key, %error, "compiled Wasm code is of another engine; compiling it again");
         self.read(engine, key, shape)?.map_err(refused).ok()
     }
 
-    /// The same, with what is in the way of its use where it is as it was written.
+    /// Like [`Self::load`]; an undamaged entry that the engine refuses is an error.
     #[allow(unsafe_code)]
     pub(crate) fn read(
         &self,
@@ -74,9 +76,10 @@ impl Cache {
             tracing::warn!(path = %path.display(), "compiled Wasm code is damaged; compiling it again");
             return None;
         }
-        // SAFETY: the file is code of this engine's own making, unchanged since: it lies in a folder that only this user can
-        // write to, under a name made of the engine's settings, and its checksum was compared just now. Files are never written
-        // to after they have their name, and removing one leaves its mapping as it is.
+        // SAFETY: the file is the unmodified output of this engine: it is in a directory that only this user
+        // can write to, under a name derived from the engine's settings, and its checksum has just been
+        // compared. Files are never written to under their final name, and removing one does not affect its
+        // mapping.
         Some(unsafe {
             match shape {
                 Shape::Module => Module::deserialize_file(engine, &path).map(Compiled::Module),
@@ -85,12 +88,12 @@ impl Cache {
         })
     }
 
-    /// How much machine code an entry has.
+    /// The size of an entry's machine code.
     pub(crate) fn size(&self, key: &str) -> Option<ByteSize> {
         fs::metadata(self.path(key, COMPILED)).ok().map(|meta| ByteSize::bytes(meta.len()))
     }
 
-    /// Writes an entry so that no reader ever sees half of it.
+    /// Writes an entry atomically: no reader ever sees a partial one.
     pub(crate) fn store(&self, key: &str, compiled: &[u8]) -> io::Result<()> {
         self.write(key, COMPILED, compiled)?;
         self.write(key, CHECKSUM, blake3::hash(compiled).to_hex().as_bytes())
@@ -108,7 +111,7 @@ impl Cache {
         written
     }
 
-    /// Removes entries of other keys than `keep`, or for another engine than this one's and `beside`'s.
+    /// Removes the entries whose key is not in `keep` or whose engine is neither this one's nor `beside`'s.
     pub(crate) fn collect(&self, keep: &HashSet<String>, beside: Option<&Self>) -> io::Result<usize> {
         let kept = |name: &str| {
             let stem = name.split('.').next().unwrap_or_default();
@@ -133,7 +136,7 @@ impl Cache {
     }
 }
 
-/// How much machine code there is in a folder under each key, for whatever engine.
+/// The size of the machine code in a directory by key, for all engines.
 pub(crate) fn sizes(folder: &Path) -> io::Result<HashMap<String, u64>> {
     let mut sizes = HashMap::new();
     let entries = match fs::read_dir(folder) {
@@ -145,7 +148,7 @@ pub(crate) fn sizes(folder: &Path) -> io::Result<HashMap<String, u64>> {
         let name = entry.file_name();
         let stem = name.to_str().and_then(|name| name.strip_suffix(COMPILED)?.strip_suffix('.'));
         let Some((key, _)) = stem.and_then(|stem| stem.rsplit_once('-')) else { continue };
-        // One that is being removed takes nothing any more.
+        // An entry that is being removed does not count.
         let Ok(data) = entry.metadata() else { continue };
         *sizes.entry(key.to_owned()).or_default() += data.len();
     }
@@ -158,7 +161,7 @@ fn uniquely() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(std::process::id())
 }
 
-/// The standard library's hashers differ from one release to the next.
+/// A hasher that gives the same result in every release, unlike the standard library's.
 struct StableHasher(blake3::Hasher);
 
 impl Hasher for StableHasher {

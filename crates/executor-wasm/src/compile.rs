@@ -1,4 +1,4 @@
-//! From Wasm to machine code, within bounds of time, memory and size.
+//! Compiles Wasm to machine code, with limits on time, memory and size.
 
 use std::path::PathBuf;
 
@@ -16,13 +16,13 @@ use crate::{
     workshop::{Undone, Workshop},
 };
 
-/// What a Wasm file begins with, and what follows in a module and in a component.
+/// The magic number of a Wasm file, and the version that follows in a module.
 const MAGIC: &[u8] = b"\0asm";
 const MODULE: [u8; 4] = [1, 0, 0, 0];
-/// Components are told from modules by the layer, the last two bytes.
+/// The last two bytes of the version, the layer, distinguish components from modules.
 const COMPONENT_LAYER: [u8; 2] = [1, 0];
 
-/// Has code compiled, and says what is wrong with it in words for its developer.
+/// Has code compiled, and words errors for its developer.
 pub(crate) struct Compiler {
     pub(crate) workshop: Workshop,
     config: WasmConfig,
@@ -33,7 +33,7 @@ impl Compiler {
         Self { workshop, config }
     }
 
-    /// What the bytes are, or why they are nothing that Flint runs.
+    /// Whether the bytes are a module or a component, or why they are neither.
     pub(crate) fn shape(&self, code: &[u8]) -> Result<Shape, PrepareError> {
         let refuse = |why: String| Err(PrepareError::Code(why));
         let largest = self.config.max_module.as_u64();
@@ -64,7 +64,7 @@ impl Compiler {
         }
     }
 
-    /// Machine code as the cache keeps it.
+    /// Compiles to machine code in the cache's format.
     pub(crate) async fn compile(
         &self,
         code: Bytes,
@@ -94,7 +94,7 @@ impl Compiler {
         })
     }
 
-    /// The code as its initialiser left it.
+    /// Runs the initialiser and returns the code with the state that it left.
     pub(crate) async fn initialise(
         &self,
         function: &Function,

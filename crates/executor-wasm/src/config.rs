@@ -1,4 +1,4 @@
-//! What an operator can set.
+//! The operator's configuration.
 
 use std::time::Duration;
 
@@ -8,30 +8,31 @@ use serde::{Deserialize, Serialize};
 /// How Wasm functions are compiled and run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WasmConfig {
-    /// Instances at once; absent: what [`Self::memory`] and the host's limit of mappings allow.
+    /// Most instances at once; `None` means what [`Self::memory`] and the kernel's limit on mappings allow.
     pub instances: Option<u32>,
-    /// What the instances may use together, where the operator says it: bounds how many the pool is made for.
+    /// Memory for all instances together, if the operator limits it: bounds the size of the pool.
     pub memory: Option<ByteSize>,
-    /// How much of a memory stays in RAM between two instances of the same module. What exceeds it is given back to the
-    /// kernel at the end of each call, which costs more than clearing it.
+    /// How much of a linear memory stays resident between two instances of the same module. What exceeds it
+    /// is returned to the kernel after each call, which costs more than clearing it.
     pub keep_resident: ByteSize,
-    /// The same for a table of functions.
+    /// The same for a table.
     pub table_keep_resident: ByteSize,
-    /// The most elements of a table of functions.
+    /// Most elements of a table.
     pub table_elements: u32,
-    /// The deepest stack of a function.
+    /// Largest stack of a function.
     pub stack: ByteSize,
-    /// Units of work a call may do, roughly one for each Wasm instruction; 0 does not count, which is quicker.
+    /// Fuel for a call, roughly one unit per Wasm instruction; 0 turns counting off, which is faster.
     pub fuel: u64,
     /// The largest module or component.
     pub max_module: ByteSize,
-    /// How long compiling one may take; and how long its initialiser may.
+    /// Time limit of compiling a module, and of its initialiser.
     pub compile_timeout: Duration,
-    /// The most memory that compiling one may take, or running its initialiser.
+    /// Memory limit of compiling a module, or of running its initialiser.
     pub compile_memory: ByteSize,
-    /// Whether components for `wasi:http` 0.3 are run. wasmtime says of its implementation that it is experimental, and gives it no security patches.
+    /// Whether components for `wasi:http` 0.3 are run. wasmtime calls its implementation experimental and
+    /// gives it no security patches.
     pub http_0_3: bool,
-    /// Threads for calls that compute for longer than a tick.
+    /// Number of threads for calls that compute for longer than a tick.
     pub threads: usize,
 }
 

@@ -1,7 +1,8 @@
-//! Running a guest: on the thread of its call as long as it is quick, on threads for long work after that.
+//! Runs a guest: on its call's thread while it is quick, on threads for long work after that.
 //!
-//! A thread hop costs more than most calls. But a call that computes must not hold a thread that serves others: when one has
-//! overstayed a tick, it goes on on the runtime of [`LongWork`], where computing calls take turns among themselves.
+//! A thread switch costs more than most calls. But a call that computes must not occupy a thread that serves
+//! others: once it has run for longer than a tick it continues on the runtime of [`LongWork`], where
+//! computing calls take turns.
 
 use std::{
     future::{Future, poll_fn},
@@ -21,20 +22,20 @@ use tokio::{
 
 use crate::{meter::Stretch, state::Pace};
 
-/// A guest at work.
+/// A running guest.
 pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Why a guest did not come to its end.
+/// Why a guest was cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     Deadline,
-    /// It took the thread down that ran it, or the server stops.
+    /// Its thread panicked, or the server is stopping.
     Lost,
 }
 
 /// Threads for calls that compute for long.
 pub(crate) struct LongWork {
-    /// Always there until it is dropped.
+    /// `Some` until it is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -48,9 +49,9 @@ impl LongWork {
         Ok(Self { runtime: Some(runtime) })
     }
 
-    /// Runs `work` to its end, or until its deadline. What it was doing then is dropped as soon as it gives way.
+    /// Runs `work` to its end or its deadline, at which it is dropped as soon as it yields.
     pub(crate) async fn drive<T: Send + 'static>(&self, mut work: Work<T>, pace: &Pace) -> Result<T, Cut> {
-        // Most calls end here, without a timer, a task or a thread of their own.
+        // Most calls end here, without a timer, a task or another thread.
         if let Poll::Ready(done) = poll_once(&mut work).await {
             return Ok(done);
         }
@@ -79,7 +80,8 @@ impl LongWork {
 impl Drop for LongWork {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Its tasks were aborted with the calls that waited for them; a runtime must not be waited for on another one.
+            // Its tasks were aborted together with their calls. A runtime must not be waited for within
+            // another one, so this does not block.
             runtime.shutdown_background();
         }
     }
@@ -98,7 +100,7 @@ async fn poll_once<T>(work: &mut Work<T>) -> Poll<T> {
     poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await
 }
 
-/// Adds up the processor time that a future's polls take.
+/// Measures the CPU time of a future's polls.
 pub(crate) struct Metered<F> {
     work: F,
     spent: Arc<AtomicU64>,
@@ -111,7 +113,7 @@ impl<F> Metered<F> {
     }
 }
 
-/// Processor time so far, in ns.
+/// The CPU time so far, in ns.
 pub(crate) struct Spent(Arc<AtomicU64>);
 
 impl Spent {

@@ -1,7 +1,7 @@
-//! The engines that functions run on, each with a part of the pool of their memories.
+//! The Wasm engines, each with a part of the instance pool.
 //!
-//! Calls of one engine share counters and lists, at which threads wait for each other's caches: two threads on one engine did less than one. So there
-//! is one for each processor, and a call takes that of its thread.
+//! Concurrent calls on one engine contend for its counters and lists: two threads on one engine achieved less
+//! than one. So there is one engine per CPU, and a call uses that of its thread.
 
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, WasmBacktraceDetails, WasmFeatures};
 
@@ -11,21 +11,21 @@ use crate::{
     wasi::Wasi,
 };
 
-/// Host functions run on the same stack as the guest that calls them: what they need beside its own.
+/// Host functions run on the guest's stack: their share, beyond the guest's own.
 const HOST_STACK: usize = 1 << 20;
-/// A pool that cannot be made is tried with half of its size, so often.
+/// How often a pool that cannot be made is tried with half the size.
 const TRIES: u32 = 6;
-/// Instances of WASI 0.3 at once, and for each of them stacks: a task that waits in the middle of its code keeps one.
+/// Instances of WASI 0.3 at once. A task that waits keeps its stack, so each instance may have several.
 const INSTANCES_0_3: u32 = 256;
 const STACKS_0_3: u32 = 4;
-/// Frames of a trap's backtrace.
+/// Most frames of a trap's backtrace.
 const FRAMES: usize = 30;
-/// A smaller pool than this is not worth an engine of its own.
+/// A smaller pool is not worth an engine of its own.
 const LEAST_INSTANCES: u32 = 64;
-/// Engines beyond this are address space and threads that do little.
+/// More engines would cost address space and threads for little gain.
 const MOST_ENGINES: usize = 16;
 
-/// The engines, each with its part of a pool that is as large as the host lets it be.
+/// Makes the engines, with the largest pool that the host allows divided between them.
 pub(crate) fn build(config: &WasmConfig) -> wasmtime::Result<Vec<(Engine, PoolSize)>> {
     let mut size = PoolSize::of(config);
     let mut tries = 0;
@@ -54,13 +54,14 @@ pub(crate) fn build(config: &WasmConfig) -> wasmtime::Result<Vec<(Engine, PoolSi
     }
 }
 
-/// How many engines a pool is divided between: one for each processor, and as many as make sense of a small pool.
+/// The number of engines: one per CPU, but fewer for a small pool.
 fn count(instances: u32) -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     (processors.min(MOST_ENGINES) as u32).min(instances / LEAST_INSTANCES).max(1)
 }
 
-/// The engine of WASI 0.3, with a small pool of its own: what its functions exhaust, they take from each other only.
+/// Makes the engine of WASI 0.3, with a small pool of its own, so that its functions can exhaust only each
+/// other's resources.
 pub(crate) fn build_0_3(config: &WasmConfig, size: &PoolSize) -> wasmtime::Result<(Engine, PoolSize)> {
     let size = PoolSize { instances: size.instances.min(INSTANCES_0_3), ..size.clone() };
     let mut allocation = pool::allocation(config, size.instances);
@@ -70,12 +71,13 @@ pub(crate) fn build_0_3(config: &WasmConfig, size: &PoolSize) -> wasmtime::Resul
     Ok((Engine::new(&settings)?, size))
 }
 
-/// An engine for a process that makes code for others, or runs one instance and ends. What it compiles, the engine of a pool takes.
+/// An engine for a process that compiles for others, or runs one instance and ends. Its machine code runs on
+/// engines with a pool.
 pub(crate) fn without_pool(config: &WasmConfig, wasi: Wasi) -> wasmtime::Result<Engine> {
     Engine::new(&settings(config, wasi))
 }
 
-/// What code is compiled for. Everything that has to be the same where it is compiled and where it runs.
+/// The settings that must be the same where code is compiled and where it runs.
 fn settings(config: &WasmConfig, wasi: Wasi) -> Config {
     let stack = usize::try_from(config.stack.as_u64()).unwrap_or(usize::MAX - HOST_STACK);
     let mut settings = Config::new();
@@ -86,12 +88,12 @@ fn settings(config: &WasmConfig, wasi: Wasi) -> Config {
         .max_wasm_stack(stack)
         .async_stack_size(stack + HOST_STACK)
         .memory_init_cow(true)
-        // Names of functions, not lines of sources: what is in every module, and costs nothing to find.
+        // Function names only, not source lines: they are in every module and cost nothing to find.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(FRAMES))
-        // Shared memory is outside the pool and its limits.
+        // Shared memory would be outside the pool and its limits.
         .wasm_features(WasmFeatures::THREADS, false)
-        // What tasks need is paid for by every call, and is in all code.
+        // Support for async tasks is compiled into all code and costs every call.
         .concurrency_support(wasi == Wasi::V0_3);
     if wasi == Wasi::V0_3 {
         settings.wasm_component_model_async(true);

@@ -1,4 +1,4 @@
-//! A guest and what it answers, moved on together: neither waits for a task of the other.
+//! Drives a guest and its answer together in one task.
 
 use std::{
     future::poll_fn,
@@ -16,19 +16,19 @@ use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
 use crate::{contracts::Responded, drive::Work, state::Pace, stdio::Outlet};
 
-/// An answer up to this length is given as a whole; a longer one streams.
+/// An answer up to this length is returned whole; a longer one is streamed.
 pub(crate) const WHOLE: usize = 1 << 20;
 
-/// How a guest came to its end.
+/// How a guest ended.
 pub(crate) struct Ended {
     pub(crate) outcome: wasmtime::Result<()>,
-    /// Bytes of its memories.
+    /// The total size of its memories in bytes.
     pub(crate) memory: usize,
-    /// Memory was refused to it.
+    /// Whether it was refused memory.
     pub(crate) starved: bool,
 }
 
-/// Where the answer comes from.
+/// The source of the answer.
 pub(crate) enum Source {
     Stdout(Outlet),
     Http { head: Head, body: Option<HyperOutgoingBody> },
@@ -38,41 +38,41 @@ pub(crate) enum Source {
 pub(crate) enum Head {
     Awaited(oneshot::Receiver<Responded>),
     Here(Box<http::response::Parts>),
-    /// The function said that it has none, and why.
+    /// The function reported that there is no response, and why.
     Refused(String),
-    /// It ended without a word.
+    /// The function ended without a response.
     Absent,
 }
 
-/// A guest that runs, and its answer.
+/// A running guest and its answer.
 pub(crate) struct Exchange {
     guest: Option<Work<Ended>>,
     pace: Arc<Pace>,
     pub(crate) ended: Option<Ended>,
     pub(crate) source: Source,
-    /// What was taken of the answer and not given on.
+    /// The part of the answer that has been received and not passed on.
     pub(crate) whole: BytesMut,
     /// Why the answer broke off.
     pub(crate) broken: Option<String>,
 }
 
-/// When an exchange has begun to answer.
+/// How an answer begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begun {
-    /// Guest and answer are at their ends.
+    /// Guest and answer have ended.
     Whole,
-    /// There is more to come than is kept, or it takes its time.
+    /// There is more than is kept, or the answer takes its time.
     Streams,
-    /// Guest and answer are at their ends. The answer is JSON, for all that can be told, has so many bytes, and not all of them were kept.
+    /// Guest and answer have ended; the answer may be JSON, has this many bytes, and was not kept entirely.
     TooLong(u64),
 }
 
-/// When an answer is given on before its end.
+/// When an answer is passed on before its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// More bytes than this.
+    /// When it has more bytes than this.
     pub(crate) bytes: usize,
-    /// A response whose function waits for something is given on as far as it has come.
+    /// Whether to pass on an HTTP response as far as it has come when its function waits for something.
     pub(crate) waits: bool,
 }
 
@@ -81,7 +81,7 @@ impl Exchange {
         Self { guest: Some(guest), pace, ended: None, source, whole: BytesMut::new(), broken: None }
     }
 
-    /// Goes on until the answer is complete or to be streamed.
+    /// Drives the guest until the answer is complete or must be streamed.
     pub(crate) async fn begin(&mut self, patience: Patience) -> Begun {
         poll_fn(|cx| {
             loop {
@@ -92,7 +92,8 @@ impl Exchange {
                     return Poll::Ready(Begun::Streams);
                 }
                 if more && self.pace.overstayed() {
-                    // A guest that writes at each tick has others wait as one that only computes.
+                    // Yields: a guest that writes in every tick must let others run like one that only
+                    // computes.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -112,7 +113,8 @@ impl Exchange {
         .await
     }
 
-    /// Goes on with an answer that has begun to stream where JSON is wanted: what may become JSON is taken whole, and up to `most` bytes of it are kept.
+    /// Continues an answer that would be streamed, for a call that wants JSON: collects an answer that may
+    /// become JSON to its end, and keeps up to `most` bytes.
     pub(crate) async fn whole_json(&mut self, most: usize) -> Begun {
         let patience = Patience { bytes: most, waits: false };
         for _ in 0..2 {
@@ -134,12 +136,12 @@ impl Exchange {
         }
     }
 
-    /// Whether the answer is at its end, as it should be, before its guest is.
+    /// Whether the answer has ended properly before its guest.
     pub(crate) fn answered(&self) -> bool {
         self.guest.is_some() && self.broken.is_none()
     }
 
-    /// Gives on the rest. `false`: the caller has gone away, and the guest with it.
+    /// Passes on the rest; `false` if the caller has gone, in which case the guest was dropped.
     pub(crate) async fn relay(&mut self, sender: BodySender) -> bool {
         loop {
             let piece = self.whole.split().freeze();
@@ -173,7 +175,7 @@ impl Exchange {
         true
     }
 
-    /// The rest of the guest's work, after the end of its answer.
+    /// Drives the guest after its answer has ended.
     pub(crate) async fn finish(&mut self) {
         poll_fn(|cx| {
             self.poll_guest(cx);
@@ -187,7 +189,7 @@ impl Exchange {
             && let Poll::Ready(ended) = guest.as_mut().poll(cx)
         {
             if let (Err(_), Source::Http { body, .. }) = (&ended.outcome, &mut self.source) {
-                // What has come of it so far is not the answer.
+                // The part that has arrived is not the answer.
                 self.broken = body.take().map(|_| "the function failed in the middle of its answer".into());
             }
             self.guest = None;
@@ -210,7 +212,7 @@ impl Exchange {
         }
     }
 
-    /// Moves what there is of the answer to [`Self::whole`]; ready without anything at the end.
+    /// Moves the next piece of the answer to [`Self::whole`]; ready with `None` at the end.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         match &mut self.source {
             Source::Stdout(outlet) => match outlet.poll_take(cx) {
@@ -227,7 +229,7 @@ impl Exchange {
                 match std::pin::Pin::new(body).poll_frame(cx) {
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(Some(Ok(frame))) => {
-                        // Trailers have no place in an answer.
+                        // Trailers are not passed on.
                         if let Ok(bytes) = frame.into_data() {
                             put(&mut self.whole, bytes);
                         }
@@ -246,7 +248,7 @@ impl Exchange {
         }
     }
 
-    /// Whether a call that wants JSON may find it here.
+    /// Whether the answer may be the JSON result that a call wants.
     pub(crate) fn may_succeed(&self) -> bool {
         match &self.source {
             Source::Stdout(_) => true,
@@ -280,7 +282,7 @@ enum Next {
     Gone,
 }
 
-/// Without a copy when it is the first.
+/// Takes the first piece over without copying it.
 fn put(whole: &mut BytesMut, bytes: Bytes) {
     if whole.is_empty() {
         *whole = BytesMut::from(bytes);

@@ -1,4 +1,4 @@
-//! The executor: what the rest of Flint sees of this crate.
+//! The executor `wasm`, this crate's interface to the rest of Flint.
 
 use std::{
     collections::HashSet,
@@ -41,10 +41,10 @@ use crate::{
     workshop::Workshop,
 };
 
-/// The runtime of Wasm functions, whatever language they were written in.
+/// The kind of Wasm functions, whatever language they were written in.
 pub const KIND: &str = "wasm";
 
-/// What wasmtime says of its WASI 0.3.
+/// The status of wasmtime's WASI 0.3.
 pub(crate) const EXPERIMENTAL: &str =
     "wasmtime's implementation is experimental and gets no security patches";
 
@@ -52,8 +52,8 @@ const THREADS: &str = "starting the threads of Wasm functions";
 
 /// Runs functions as WebAssembly, each call in an instance of its own.
 ///
-/// Its pool is made when the first function is prepared: that takes most of a second and thousands of mappings, which a server without such
-/// functions does not need.
+/// The pool is made when the first function is prepared: it takes most of a second and thousands of mappings,
+/// which a server without Wasm functions does not need.
 pub struct WasmExecutor {
     config: WasmConfig,
     folder: PathBuf,
@@ -67,9 +67,9 @@ pub struct WasmExecutor {
 /// What all functions share.
 pub(crate) struct House {
     pub(crate) config: WasmConfig,
-    /// One for each processor.
+    /// One per CPU.
     pub(crate) grounds: Vec<Arc<Ground>>,
-    /// For components of WASI 0.3, where the operator has switched them on.
+    /// For components of WASI 0.3, if the operator has enabled them.
     pub(crate) ground_0_3: Option<Arc<Ground>>,
     pub(crate) crowd: Crowd,
     pub(crate) compiler: Compiler,
@@ -79,13 +79,13 @@ pub(crate) struct House {
     pub(crate) services: Arc<Services>,
 }
 
-/// An engine with its pool, and what goes with it. Whatever a call counts is here once more, and in cache lines of its own (`align`), so that
-/// calls on other engines do not wait for it.
+/// An engine with its pool and everything that calls on it update. Each has its own cache lines (`align`), so
+/// that calls on different engines do not contend.
 #[repr(align(128))]
 pub(crate) struct Ground {
     pub(crate) engine: Engine,
     pub(crate) size: PoolSize,
-    /// Places in the pool.
+    /// Free places in the pool.
     pub(crate) slots: Semaphore,
     pub(crate) services: Arc<Services>,
     pub(crate) ticker: Ticker,
@@ -94,14 +94,14 @@ pub(crate) struct Ground {
     pub(crate) shelf: Shelf,
 }
 
-/// Calls that found the pool full, so far.
+/// Counts calls that found the pool full.
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
     pub(crate) waited: AtomicU64,
     pub(crate) refused: AtomicU64,
 }
 
-/// Why there is no executor.
+/// Why the executor is not available.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}: {error}")]
 pub struct WasmError {
@@ -126,7 +126,7 @@ impl Ground {
         Ok(Arc::new(Self { engine, size, slots, services, ticker, linkers, cache, shelf: Shelf::default() }))
     }
 
-    /// Instances at this moment.
+    /// Present number of instances.
     fn live(&self) -> usize {
         self.ticker.running()
     }
@@ -137,19 +137,19 @@ impl House {
         self.grounds.iter().chain(&self.ground_0_3)
     }
 
-    /// Whether the function was compiled before. Its assets are kept for as long as that is.
+    /// Whether the function is compiled. Its assets are kept for as long as it is.
     fn has(&self, function: &Function) -> bool {
         let keys = key::all(function);
         self.all_grounds().any(|ground| keys.iter().any(|key| ground.cache.size(key).is_some()))
     }
 
-    /// How many instances of code for 0.2 there may be at once, and why not more.
+    /// The number of instances for WASI 0.2, and what limits it.
     fn size(&self) -> PoolSize {
         let instances = self.grounds.iter().map(|ground| ground.size.instances).sum();
         PoolSize { instances, ..self.grounds[0].size.clone() }
     }
 
-    /// What code for this WASI runs on; nothing: it is switched off.
+    /// The engines for code of this WASI version; empty if it is disabled.
     pub(crate) fn grounds(&self, wasi: Wasi) -> &[Arc<Ground>] {
         match wasi {
             Wasi::V0_2 => &self.grounds,
@@ -157,7 +157,7 @@ impl House {
         }
     }
 
-    /// Blocks for as long as it takes to make the pool.
+    /// Blocks while the pool is made.
     fn open(
         config: WasmConfig,
         folder: &Path,
@@ -186,7 +186,7 @@ impl House {
 }
 
 impl WasmExecutor {
-    /// With its compiled code in `folder`, which nobody else may write to, made in `workshop`.
+    /// Keeps compiled code in `folder`, which nobody else may write to. `workshop` compiles it.
     pub fn new(config: WasmConfig, folder: &Path, services: Arc<Services>, workshop: Workshop) -> Self {
         let packages = Arc::new(Packages::new(folder.join("assets"), config.max_module, workshop.clone()));
         let accounts = Arc::new(Accounts::new(folder, workshop.clone()));
@@ -201,7 +201,7 @@ impl WasmExecutor {
         }
     }
 
-    /// Makes the pool now, where that was not done.
+    /// Makes the pool now, unless it exists.
     pub async fn open(&self) -> Result<(), WasmError> {
         self.house().await.map(|_| ())
     }
@@ -220,12 +220,12 @@ impl WasmExecutor {
         self.house.get_or_try_init(open).await
     }
 
-    /// How many instances there may be at once, and why not more.
+    /// The number of instances, and what limits it.
     pub fn pool_size(&self) -> PoolSize {
         self.house.get().map_or_else(|| PoolSize::of(&self.config), |house| house.size())
     }
 
-    /// Instances at this moment.
+    /// Present number of instances.
     pub fn live(&self) -> usize {
         self.house.get().map_or(0, |house| house.all_grounds().map(|ground| ground.live()).sum())
     }
@@ -248,7 +248,7 @@ impl Executor for WasmExecutor {
     fn capabilities(&self) -> Vec<Capability> {
         let PoolSize { instances, by, bound } = self.pool_size();
         let at_once = match by.is_the_hosts() {
-            // How many there may be is decided by the kernel, not by what there is memory for.
+            // The kernel's limit applies, rather than the amount of memory.
             true => format!("{instances} at once (limited: {bound})"),
             false => format!("{instances} at once, bounded by {bound}"),
         };
@@ -276,7 +276,7 @@ impl Executor for WasmExecutor {
     }
 
     fn kinds(&self) -> Vec<RuntimeKind> {
-        // A word without a colon is a kind.
+        // A word without a colon is a valid kind.
         let Ok(kind) = KIND.parse::<Kind>() else { return Vec::new() };
         let state = Ok("wasmtime 48, built in".to_owned());
         vec![RuntimeKind { kind, default: true, requires_main: false, state }]
@@ -315,11 +315,11 @@ impl Executor for WasmExecutor {
         };
         let began = Instant::now();
         let (house, artefact) = (Arc::clone(house), Arc::clone(artefact));
-        // Its caller's, for a function of another namespace's published package.
+        // The caller's namespace, if the function is from another namespace's published package.
         let gates = artefact.gates.as_ref().zip(context.namespace);
         let gate = gates.map(|(gates, namespace)| Arc::new(gates.direct(namespace)));
         let instance = Arc::new(WasmInstance::new(context.id, house, artefact, context.environment, gate));
-        // Never zero, which would say that a waiting instance was taken; what is recorded are µs.
+        // Zero would mean that a prewarmed instance was taken; the record has µs.
         let started = began.elapsed().max(Duration::from_micros(1));
         Ok(Started { instance, started, restored: None, initialised: started, logs: Vec::new() })
     }
@@ -358,12 +358,12 @@ impl Executor for WasmExecutor {
         let keys: HashSet<_> = keep.iter().flat_map(|function| key::all(function)).collect();
         let collected = tokio::task::spawn_blocking(move || {
             packages.collect(&kept)?;
-            // The compiled code that earlier servers have left is looked at once there is a pool.
+            // Compiled code of earlier servers is examined once the pool exists.
             let removed = house.map_or(Ok(0), |house| {
                 let beside = house.ground_0_3.as_ref().map(|ground| &ground.cache);
                 house.grounds.first().map_or(Ok(0), |ground| ground.cache.collect(&keys, beside))
             });
-            // Given back once it is gone.
+            // The quota is released once the files are gone.
             accounts.count(&charged)?;
             removed
         })

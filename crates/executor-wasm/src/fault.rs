@@ -1,4 +1,4 @@
-//! What went wrong in a guest, in Flint's words.
+//! Translates errors of a guest into Flint's faults.
 
 use std::fmt::{self, Write};
 
@@ -8,10 +8,10 @@ use wasmtime_wasi::I32Exit;
 
 use crate::{link::Failed, state::DeadlinePassed};
 
-/// The longest name of a function that is shown: whoever made the code chose it.
+/// The longest function name that is shown, since the code's author chose it.
 const LONGEST_NAME: usize = 500;
 
-/// The fault of a guest that did not come to its end. `starved`: memory was refused to it.
+/// The fault of a guest that failed. `starved`: it was refused memory.
 pub(crate) fn of(error: &wasmtime::Error, starved: bool, last_words: Option<String>) -> Fault {
     if error.downcast_ref::<DeadlinePassed>().is_some() {
         return Fault::Deadline;
@@ -46,7 +46,7 @@ pub(crate) fn of(error: &wasmtime::Error, starved: bool, last_words: Option<Stri
     Fault::Developer { message }
 }
 
-/// A line for each function, the innermost first.
+/// Appends a line per function, the innermost first.
 fn append(message: &mut String, backtrace: &WasmBacktrace) {
     for frame in backtrace.frames() {
         let name = frame.func_name().map(demangled);
@@ -57,14 +57,14 @@ fn append(message: &mut String, backtrace: &WasmBacktrace) {
     }
 }
 
-/// Without the hash that Rust puts behind its names.
+/// Removes Rust's mangling and hash.
 fn demangled(name: &str) -> String {
     let mut shown = Short(String::new());
     let whole = write!(shown, "{:#}", rustc_demangle::demangle(name)).is_ok();
     if whole { shown.0 } else { shown.0 + "…" }
 }
 
-/// Takes [`LONGEST_NAME`] bytes and no more.
+/// Accepts up to [`LONGEST_NAME`] bytes.
 struct Short(String);
 
 impl Write for Short {

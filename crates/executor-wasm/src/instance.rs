@@ -1,4 +1,4 @@
-//! An instance: what a call finds is the code; memory, tables and globals come with the call and go with it.
+//! An instance. Only the code exists between calls: each call has its own memory, tables and globals.
 
 use std::sync::{Arc, Mutex, PoisonError, atomic::Ordering};
 
@@ -34,27 +34,27 @@ use crate::{
     ticker::Beat,
 };
 
-/// A copy of a function that costs nothing until it is called.
+/// A function ready to be called, which takes no memory until then.
 pub(crate) struct WasmInstance {
     id: InstanceId,
     house: Arc<House>,
     artefact: Arc<Artefact>,
-    /// What the start was given for the guest's environment.
+    /// The start's variables for the guest's environment.
     environment: Vec<(String, String)>,
-    /// Its way to the API, for as long as it is there.
+    /// Its access to the API.
     gate: Option<Arc<DirectGate>>,
     relay: Mutex<Option<JoinHandle<()>>>,
     stopped: SetOnce<()>,
 }
 
-/// What a guest holds as long as it lives: longer than its store, whose end gives the pool its slots back.
+/// What a guest holds for longer than its store, whose drop gives the pool its slots back.
 struct Held {
     settled: Arc<Settled>,
     _beat: Beat,
 }
 
 impl Held {
-    /// With places of its engine's, which go back when this is dropped.
+    /// Takes over places of the engine's, which are released on drop.
     fn new(settled: &Arc<Settled>, places: SemaphorePermit<'_>) -> Self {
         places.forget();
         Self { settled: Arc::clone(settled), _beat: settled.ground.ticker.during() }
@@ -78,7 +78,7 @@ impl WasmInstance {
         Self { id, house, artefact, environment, gate, relay: Mutex::new(None), stopped: SetOnce::new() }
     }
 
-    /// A place in the pool, for which a call may have to wait: on the engine of this thread, or on one that has room.
+    /// Takes places in the pool, waiting if necessary: on this thread's engine, or on one that has room.
     async fn enter(&self, pace: &Pace) -> Result<Held, Fault> {
         let settled = &self.artefact.settled;
         let own = lane::of_this_thread() % settled.len();
@@ -95,7 +95,7 @@ impl WasmInstance {
         Ok(Held::new(settled, places))
     }
 
-    /// A place, once somebody leaves one.
+    /// Waits for places on any engine.
     async fn wait(&self, pace: &Pace) -> Result<(&Arc<Settled>, SemaphorePermit<'_>), Fault> {
         let (settled, crowd) = (&self.artefact.settled, &self.house.crowd);
         crowd.waited.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl WasmInstance {
         }
     }
 
-    /// The environment that `tell` makes, for a guest that can ask for it.
+    /// The environment that `tell` makes, for a guest that can read it.
     fn environment(&self, held: &Held, call: &Call, tell: environment::Tell) -> environment::Variables {
         if held.settled.reads_environment { tell(&self.environment, call) } else { Vec::new() }
     }
@@ -177,7 +177,7 @@ impl WasmInstance {
 
     async fn run_exchange(&self, running: Running, guest: Work<Ended>, source: Source) -> Invoked {
         let patience = match (&source, running.wanted.json) {
-            // A program's answer has no head: what it is is known at its end.
+            // A program's answer has no head; its type is known at its end.
             (Source::Stdout(_), _) | (Source::Http { .. }, true) => Patience { bytes: WHOLE, waits: false },
             (Source::Http { .. }, false) => Patience { bytes: WHOLE, waits: true },
         };
@@ -270,12 +270,12 @@ impl Instance for WasmInstance {
         None
     }
 
-    /// It has no processor to take away: between calls there is nothing of it.
+    /// Between calls nothing runs that could be paused.
     async fn pause(&self) {}
 
     async fn resume(&self) {}
 
-    /// Between calls there is nothing that could end by itself.
+    /// Between calls nothing runs that could end by itself.
     async fn ended(&self) {
         self.stopped.wait().await;
     }
@@ -285,7 +285,7 @@ impl Instance for WasmInstance {
     }
 
     async fn stop(&self) {
-        // It may have been stopped before.
+        // It may have been stopped already.
         let _ = self.stopped.set(());
         let relay = self.relay.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(relay) = relay {

@@ -1,4 +1,4 @@
-//! Which engine a thread takes.
+//! Assigns threads to engines.
 
 use std::{
     cell::Cell,
@@ -11,7 +11,7 @@ thread_local! {
     static LANE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// A number for each thread, in the order in which they first ask.
+/// A number for each thread, in the order of their first call.
 pub(crate) fn of_this_thread() -> usize {
     LANE.with(|lane| {
         lane.get().unwrap_or_else(|| {

@@ -1,5 +1,5 @@
-//! Functions as WebAssembly: isolation `wasm`, start `instantiate`, reuse `never`. The wall is wasmtime's, in the server's own
-//! process; what an instance may reach is what [`host`] gives it.
+//! Functions as WebAssembly: isolation `wasm`, start `instantiate`, reuse `never`. wasmtime isolates the code
+//! within the server's own process; [`host`] decides what an instance can reach.
 //!
 //! | contract | how a call reaches the code | where |
 //! |---|---|---|
@@ -7,8 +7,8 @@
 //! | `wasi-command` | a program: body on stdin, answer on stdout | `contracts/program.rs` |
 //! | `wasi-http` | a component that handles `wasi:http` requests | `contracts/http.rs`, for WASI 0.3 `contracts/http_0_3.rs` |
 //!
-//! A call makes a store ([`state`]), instantiates the code in it from the pool, runs it ([`drive`]) and drops it. Code is
-//! compiled at deploy ([`compile`]), by processes of their own ([`workshop`]), and kept ([`cache`]).
+//! A call makes a store ([`state`]), instantiates the code from the pool, runs it ([`drive`]) and drops it.
+//! Code is compiled at deploy ([`compile`]) in separate processes ([`workshop`]), and cached ([`cache`]).
 
 #![deny(unsafe_code)]
 

@@ -1,19 +1,19 @@
-//! What one instance may use.
+//! The limits of one instance.
 
 use wasmtime::{ResourceLimiter, Result};
 
-/// More than any toolchain makes of one component.
+/// More than any toolchain puts into one component.
 pub(crate) const INSTANCES: usize = 512;
 const TABLES: usize = 512;
 const MEMORIES: usize = 64;
 
-/// Bounds an instance's memories together and its tables each, and knows what was used.
+/// Limits the total of an instance's memories and each of its tables, and records the memory used.
 #[derive(Debug)]
 pub(crate) struct Limits {
     memory: usize,
     table_elements: usize,
     used: usize,
-    /// Memory was asked for and refused.
+    /// Whether memory was requested and refused.
     pub(crate) refused: bool,
 }
 
@@ -22,7 +22,7 @@ impl Limits {
         Self { memory, table_elements, used: 0, refused: false }
     }
 
-    /// Bytes of all memories. They never shrink.
+    /// Total size of all memories in bytes, which never shrink.
     pub(crate) const fn used(&self) -> usize {
         self.used
     }
@@ -30,13 +30,13 @@ impl Limits {
 
 impl ResourceLimiter for Limits {
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
-        // A 64-bit memory may ask for all there is of addresses.
+        // A 64-bit memory may ask for the whole address space.
         let after = self.used.saturating_add(desired.saturating_sub(current));
         if after > self.memory {
             self.refused = true;
             return Ok(false);
         }
-        // Beyond its own maximum it does not grow, whoever asks.
+        // Beyond its own maximum it will not grow, so nothing is used.
         if maximum.is_none_or(|maximum| desired <= maximum) {
             self.used = after;
         }

@@ -1,21 +1,22 @@
-//! Which functions of the host guests can import.
+//! The host functions that guests can import.
 
 use flint_model::LogStream;
 use wasmtime::{Caller, Engine, Extern, Linker, Memory, component};
 
 use crate::{host, state::State, teavm, wasi::Wasi};
 
-/// The module of Flint's own functions for core modules.
+/// The name of the module with Flint's own functions for core modules.
 pub(crate) const FLINT: &str = "flint";
-/// The most bytes that one `flint.log` or `flint.fail` takes.
+/// Longest text of one `flint.log` or `flint.fail`.
 const LONGEST: usize = 1 << 20;
 
-/// The function says itself that the call failed.
+/// The function itself reported that the call failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Failed(pub(crate) String);
 
-/// For core modules: WASI preview 1, `flint.log` and `flint.fail`, and the mathematics that TeaVM leaves to its host.
+/// For core modules: WASI preview 1, `flint.log` and `flint.fail`, and the mathematics that TeaVM expects of
+/// its host.
 pub(crate) fn core(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     host::add_p1_to_linker(&mut linker)?;
@@ -24,7 +25,7 @@ pub(crate) fn core(engine: &Engine) -> wasmtime::Result<Linker<State>> {
         let text = slice(memory, at, len)?;
         let stream = if stream == 2 { LogStream::Stderr } else { LogStream::Stdout };
         state.logs.write(stream, text);
-        // A call is a line, with or without its newline.
+        // Each call is a line, with or without a newline.
         if !text.ends_with(b"\n") {
             state.logs.write(stream, b"\n");
         }
@@ -39,7 +40,8 @@ pub(crate) fn core(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     Ok(linker)
 }
 
-/// For components: WASI 0.2 with `wasi:http`, and Flint's other capabilities; for those of 0.3 its interfaces too.
+/// For components: WASI 0.2 with `wasi:http` and Flint's other capabilities, and for those of 0.3 also its
+/// interfaces.
 pub(crate) fn component(engine: &Engine, wasi: Wasi) -> wasmtime::Result<component::Linker<State>> {
     let mut linker = component::Linker::new(engine);
     host::add_to_linker(&mut linker)?;
@@ -69,12 +71,12 @@ fn slice(memory: &[u8], at: i32, len: i32) -> wasmtime::Result<&[u8]> {
     }
 }
 
-/// Whether functions of this module are offered to core modules.
+/// Whether core modules are offered functions of this module.
 pub(crate) fn is_known_module(name: &str) -> bool {
     matches!(name, FLINT | teavm::MODULE | "wasi_snapshot_preview1")
 }
 
-/// Whether an interface of this name is offered to components, whatever its version.
+/// Whether components are offered an interface of this name, in whatever version.
 pub(crate) fn is_known_interface(name: &str) -> bool {
     const PACKAGES: &[&str] = &[
         "wasi:cli/",

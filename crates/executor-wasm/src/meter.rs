@@ -1,8 +1,9 @@
-//! How much processor time a guest takes, without asking the kernel for it at each call: its clock of a thread costs a tenth of a small
-//! call, and a lock that the scheduler wants too.
+//! Measures a guest's CPU time without asking the kernel at each call: reading a thread's CPU clock costs a
+//! tenth of a small call, and takes a lock that the scheduler needs too.
 //!
-//! A stretch of work that is short was not interrupted for long: it took what the wall clock says. Of a longer one the kernel tells what the
-//! thread has used since it was last asked, which was at most [`FRESH`] before the stretch began.
+//! A short stretch of work cannot have been interrupted for long, so its wall-clock time counts. For a longer
+//! one the kernel is asked what the thread has used since the previous reading, which was at most [`FRESH`]
+//! before the stretch began.
 
 use std::{
     cell::Cell,
@@ -11,20 +12,20 @@ use std::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Shorter stretches are taken as they look.
+/// Stretches shorter than this count with their wall-clock time.
 const SHORT: Duration = Duration::from_micros(100);
-/// How old the thread's last reading may be.
+/// Most age of the thread's previous reading.
 const FRESH: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// When the kernel was asked, and what it said.
+    /// The time and the result of the previous reading.
     static LAST: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
 }
 
 /// A stretch of work on the calling thread.
 pub(crate) struct Stretch {
     began: Instant,
-    /// The thread's processor time, at most [`FRESH`] before.
+    /// The thread's CPU time, read at most [`FRESH`] before.
     before: Duration,
 }
 
@@ -38,7 +39,7 @@ impl Stretch {
         Self { began, before }
     }
 
-    /// How long the processor worked on it: at least as long as it did, and at most [`SHORT`] or [`FRESH`] longer.
+    /// The CPU time of the stretch: never too low, and at most [`SHORT`] or [`FRESH`] too high.
     pub(crate) fn end(self) -> Duration {
         let now = Instant::now();
         let took = now.duration_since(self.began);
@@ -79,7 +80,7 @@ mod tests {
             }
         };
         let told = stretch.end();
-        // The two clocks are corrected apart.
+        // The two clocks are adjusted independently.
         assert!(told + SHORT >= worked, "{told:?} of {worked:?}");
     }
 }

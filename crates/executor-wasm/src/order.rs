@@ -1,4 +1,4 @@
-//! What a workshop is told to make of a module: machine code, or the module as its initialiser left it.
+//! What a workshop makes of a module: machine code, or the module with the state that its initialiser left.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{WasmConfig, cache::Shape, engine, preinit, wasi::Wasi};
 
-/// A piece of work on one module or component, with everything that it needs to know beside the code itself.
+/// A job on one module or component, with all parameters besides the code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) config: WasmConfig,
@@ -16,16 +16,17 @@ pub(crate) struct Order {
     pub(crate) task: Task,
 }
 
-/// What is to be made.
+/// The kind of job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Task {
-    /// Machine code for the server's engine. None of the code is run.
+    /// Compile to machine code for the server's engine. None of the code is run.
     Compile,
-    /// The module after its initialiser. This runs user code, and so what it gives is no more trusted than what was deployed.
+    /// Run the initialiser. This executes user code, so the resulting module is no more trusted than what was
+    /// deployed.
     Initialise(Initialiser),
 }
 
-/// Which initialiser, and what it may use.
+/// The initialiser and its limits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Initialiser {
     pub(crate) name: String,
@@ -36,7 +37,8 @@ pub(crate) struct Initialiser {
 }
 
 impl Order {
-    /// Does the work, here; the error is for the function's developer. Blocks, and cannot be interrupted but for an initialiser that computes.
+    /// Does the job in this process; the error is for the function's developer. Blocks, and cannot be
+    /// interrupted except while an initialiser computes.
     pub(crate) fn carry_out(&self, code: &[u8]) -> Result<Vec<u8>, String> {
         let Self { config, shape, wasi, task } = self;
         match task {

@@ -1,4 +1,4 @@
-//! Code that comes as an archive: its module, and its assets on disk under the code's digest.
+//! Code that comes as an archive: extracts the module, and keeps its assets on disk under the code's digest.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,59 +19,60 @@ use crate::{
     workshop::Workshop,
 };
 
-/// What a zip archive begins with.
+/// The signature of a zip archive.
 const ZIP: &[u8] = b"PK\x03\x04";
 const GZIP: &[u8] = b"\x1f\x8b";
-/// Folders that are being filled or removed; what a crash leaves of them goes at the next start.
+/// Prefix of directories that are being filled or removed. After a crash they are removed at the next start.
 const HALF: &str = ".building-";
 
-/// Whose package it is, and which.
+/// A namespace, and the digest of its package.
 type Key = (NamespaceName, Digest);
 
-/// The folder of unpacked assets.
+/// The directory of unpacked assets.
 pub(crate) struct Packages {
     folder: PathBuf,
     bounds: PackageBounds,
     workshop: Workshop,
-    /// Whether the folder is there, without what a crash has left.
+    /// Whether the directory exists and has been cleaned up after a crash.
     is_tidy: Mutex<bool>,
     book: Mutex<Book>,
 }
 
-/// Who has what.
+/// The packages in use and the namespaces' charges.
 #[derive(Default)]
 struct Book {
     held: Vec<Weak<Assets>>,
-    /// What a namespace takes of the disk with each of its packages. A folder counts in full for all who have deployed the same.
+    /// The charge for each package of a namespace. A directory is charged in full to everyone who has
+    /// deployed it.
     charged: HashMap<Key, Charge>,
-    /// Whether the functions that earlier lives of the server have left were counted.
+    /// Whether the functions deployed before the server started have been counted.
     counted: bool,
 }
 
-/// Unpacked assets. A collection leaves them alone while somebody has this.
+/// Unpacked assets, protected from collection while this is held.
 #[derive(Debug)]
 pub(crate) struct Assets {
-    /// Where they are.
+    /// Their directory.
     pub(crate) folder: PathBuf,
     key: Key,
 }
 
-/// Code as it came, without what it came in.
+/// Code out of its archive.
 #[derive(Debug)]
 pub(crate) struct Package {
     /// The module or component.
     pub(crate) module: Bytes,
-    /// Its assets, if it has some.
+    /// Its assets, if it has any.
     pub(crate) assets: Option<Arc<Assets>>,
 }
 
-/// The right to unpack an archive, and what that takes of the disk.
+/// Permission to unpack an archive, and the charge for it.
 struct Writing {
     turn: Unpacking,
     charge: Charge,
 }
 
-/// Without a house nobody else has the disk.
+/// Without a house the disk is not shared, so nothing is limited.
 impl Disk for Option<Writing> {
     fn take(&self, bytes: u64) -> Result<(), PrepareError> {
         self.as_ref().map_or(Ok(()), |writing| writing.charge.take(bytes))
@@ -83,13 +84,13 @@ impl Disk for Option<Writing> {
 }
 
 impl Packages {
-    /// Nothing is done in the folder before it is needed.
+    /// Touches the directory only when it is needed.
     pub(crate) fn new(folder: PathBuf, largest_module: ByteSize, workshop: Workshop) -> Self {
         let bounds = PackageBounds { module: largest_module, ..PackageBounds::default() };
         Self { folder, bounds, workshop, is_tidy: Mutex::default(), book: Mutex::default() }
     }
 
-    /// Makes the folder, and clears away what is half done. Does nothing the second time.
+    /// Makes the directory and removes unfinished work. Does nothing the second time.
     pub(crate) fn tidy(&self) -> io::Result<()> {
         let mut is_tidy = self.is_tidy.lock().unwrap_or_else(PoisonError::into_inner);
         if *is_tidy {
@@ -106,7 +107,7 @@ impl Packages {
         Ok(())
     }
 
-    /// The module, out of its archive where it is in one.
+    /// The module, extracted if it is in an archive.
     pub(crate) async fn module(
         self: &Arc<Self>,
         source: &FunctionSource,
@@ -134,7 +135,7 @@ impl Packages {
             Workshop::Here => None,
         };
         let packages = Arc::clone(self);
-        // It goes on when whoever waits for it goes away, and so does its turn.
+        // Unpacking goes on when its caller has gone, so it keeps its turn.
         let unpacking = tokio::task::spawn_blocking(move || packages.unpack(&code, key, writing));
         let failed =
             |detail: String| PrepareError::Failed { operation: "unpacking the code".to_owned(), detail };
@@ -154,14 +155,14 @@ impl Packages {
         if !archive.has_assets() {
             return Ok(Package { module, assets: None });
         }
-        // Before they are looked for, so that what is found stays.
+        // Marked as in use before they are looked for, so that a collection does not remove what is found.
         let assets = self.hold(key);
         match assets.folder.is_dir() {
             true => self.charge(&assets, &writing)?,
             false => self.fill(&assets, &mut archive, &writing)?,
         }
         if let Some(Writing { charge, .. }) = writing {
-            // One that was charged already is given back.
+            // If the package is charged already, the new charge is released.
             self.book().charged.entry(assets.key.clone()).or_insert(charge);
         }
         Ok(Package { module, assets: Some(assets) })
@@ -175,14 +176,16 @@ impl Packages {
         assets
     }
 
-    /// Takes what is there already for a namespace that has not deployed it yet, or did so in an earlier life of the server.
+    /// Charges a namespace for existing assets that it has not been charged for, because it deploys them for
+    /// the first time or since the server started.
     fn charge(&self, assets: &Assets, writing: &Option<Writing>) -> Result<(), PackageError> {
         let Some(Writing { charge, .. }) = writing else { return Ok(()) };
         if self.book().charged.contains_key(&assets.key) {
             return Ok(());
         }
         let size = disk_usage::of_folder(&assets.folder).map_err(host(&assets.folder))?.as_u64();
-        // Before the count nobody knows what was deployed long ago, and that runs on whatever the bound is today.
+        // Before the first count it is unknown which functions were deployed earlier, and those run whatever
+        // the quota is today.
         let counted = self.book().counted;
         match counted {
             true => charge.take(size)?,
@@ -198,14 +201,14 @@ impl Packages {
         disk: &dyn Disk,
     ) -> Result<(), PackageError> {
         let whole = &assets.folder;
-        // Of several that unpack the same code at the same time each fills a folder of its own.
+        // Concurrent deploys of the same code each fill a directory of their own.
         let half = self.half();
         let made = fs::create_dir(&half)
             .and_then(|()| fs::set_permissions(&half, Permissions::from_mode(0o755)))
             .map_err(host(&half));
         let unpacked = made.and_then(|()| archive.unpack(&half, disk));
         let placed = unpacked.and_then(|()| match fs::rename(&half, whole) {
-            // Somebody else was quicker, with the same content.
+            // Another deploy was faster, with the same content.
             Err(_) if whole.is_dir() => fs::remove_dir_all(&half).map_err(host(&half)),
             other => other.map_err(host(whole)),
         });
@@ -219,14 +222,15 @@ impl Packages {
         self.folder.join(format!("{HALF}{}", flint_model::ActivationId::generate()))
     }
 
-    /// Removes the assets of other code than `keep` and what somebody holds; these are what namespaces are charged with from now on. Blocking.
+    /// Removes the assets of all code that is neither in `keep` nor in use. Namespaces are charged for the
+    /// remaining ones from now on. Blocking.
     pub(crate) fn collect(&self, keep: &HashSet<Key>) -> io::Result<()> {
         let removed = match self.folder.is_dir() {
             true => self.tidy().and_then(|()| self.remove_all_but(keep)),
-            // Nobody has ever unpacked any.
+            // No assets were ever unpacked.
             false => Ok(()),
         };
-        // Given back once it is gone.
+        // The quota is released once the files are gone.
         self.count(keep);
         removed
     }
@@ -241,7 +245,8 @@ impl Packages {
             if name.starts_with(HALF) || digest.is_some_and(|digest| kept.contains(&digest)) {
                 continue;
             }
-            // Out of the way first: assets are there whole or not at all. Whoever holds them from now on finds none.
+            // Renamed first, so that assets are there whole or not at all: a caller that marks them as in use
+            // from now on does not find them.
             let dying = self.half();
             {
                 let book = self.book();
@@ -255,7 +260,7 @@ impl Packages {
         Ok(())
     }
 
-    /// Charges each namespace with what is kept for it.
+    /// Charges each namespace for its assets in `keep`; drops charges for those neither kept nor in use.
     fn count(&self, keep: &HashSet<Key>) {
         let Workshop::Sandboxes(house) = &self.workshop else { return };
         for key in keep {
@@ -286,13 +291,13 @@ impl Packages {
 }
 
 impl Book {
-    /// What somebody holds at this moment.
+    /// The packages in use.
     fn holds(&self) -> impl Iterator<Item = Key> {
         self.held.iter().filter_map(|held| Some(held.upgrade()?.key.clone()))
     }
 }
 
-/// What the house knows them by.
+/// The name by which the house knows it.
 fn address((_, digest): &Key) -> String {
     format!("assets-{digest}")
 }

@@ -1,8 +1,8 @@
-//! How many instances there may be at once, and how the memory they leave is cleared.
+//! The size of the instance pool, and how memory is cleared between instances.
 //!
-//! The pool's memory is address space until it is used, but each slot takes mappings, of which the kernel allows a process
-//! `vm.max_map_count`: two for a slot's stack from the beginning, four more while an instance lives in it (its memory's
-//! image, what was written of it, its table, its guard).
+//! The pool's memory is only address space until it is used, but each slot takes mappings, which the kernel
+//! limits per process (`vm.max_map_count`): two for a slot's stack from the start, and four more while an
+//! instance lives in it (its memory's image, the pages written, its table, its guard).
 
 use std::fs;
 
@@ -11,47 +11,47 @@ use wasmtime::{Enabled, PoolingAllocationConfig};
 
 use crate::{WasmConfig, limits};
 
-/// Mappings of one live instance, its slot included.
+/// Mappings of a live instance, including its slot.
 const MAPPINGS: u64 = 6;
-/// Of the mappings that are free this part is taken, in percent: the rest is for everything else in the process.
+/// How many percent of the free mappings the pool takes; the rest is for everything else in the process.
 const PERCENT: u64 = 80;
-/// The least memory that a live instance is taken to need.
+/// The least memory that a live instance is assumed to need.
 const LEAST_MEMORY: u64 = 64 << 10;
-/// Slots beyond this are address space that no host of today fills.
+/// More slots would be address space that no present host can fill.
 const MOST: u64 = 20_000;
-/// Tables for each place: a component's adapters have some of their own.
+/// Tables per place, since a component's adapters have tables of their own.
 const TABLES: u32 = 2;
 /// The kernel's default.
 const DEFAULT_MAP_COUNT: u64 = 65_530;
 
-/// The pool's size and what decided it.
+/// The pool's size and what limits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSize {
-    /// Instances at once.
+    /// Most instances at once.
     pub instances: u32,
-    /// What decided.
+    /// The limit that applies.
     pub by: PoolBound,
-    /// What is in the way of more, and what to do about it, for people.
+    /// What prevents a larger pool, and what to do about it, for people.
     pub bound: String,
 }
 
-/// What decides how large the pool is.
+/// What limits the pool's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolBound {
     /// `wasm.instances`.
     Configuration,
-    /// What all instances may use together, `pool.memory`.
+    /// The memory for all instances together, `pool.memory`.
     Memory,
-    /// The most that a pool is made for.
+    /// The largest size that is useful.
     Most,
-    /// The kernel's limit of mappings, `vm.max_map_count`.
+    /// The kernel's limit on mappings, `vm.max_map_count`.
     Mappings,
-    /// The pool could not be made any larger in this process's address space.
+    /// The address space of this process did not permit a larger pool.
     AddressSpace,
 }
 
 impl PoolBound {
-    /// As metrics say it.
+    /// Its name in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Configuration => "configuration",
@@ -62,14 +62,14 @@ impl PoolBound {
         }
     }
 
-    /// Whether the host is in the way of what was asked for.
+    /// Whether the host prevents the size asked for.
     pub const fn is_the_hosts(self) -> bool {
         matches!(self, Self::Mappings | Self::AddressSpace)
     }
 }
 
 impl PoolSize {
-    /// What this host and configuration allow.
+    /// The size that this host and configuration allow.
     pub fn of(config: &WasmConfig) -> Self {
         let limit = read_number("/proc/sys/vm/max_map_count").unwrap_or(DEFAULT_MAP_COUNT);
         Self::with_limit(config, limit)
@@ -99,8 +99,8 @@ impl PoolSize {
     }
 }
 
-/// Whether the kernel tells which pages were written to (`PAGEMAP_SCAN`, Linux 6.7): clearing only those is several times
-/// quicker than giving all of a memory back.
+/// Whether the kernel reports which pages were written to (`PAGEMAP_SCAN`, Linux 6.7). Clearing only those is
+/// several times faster than returning a whole memory to the kernel.
 pub fn scans_pages() -> bool {
     PoolingAllocationConfig::is_pagemap_scan_available()
 }
@@ -117,7 +117,7 @@ pub(crate) fn allocation(config: &WasmConfig, instances: u32) -> PoolingAllocati
     pool.total_memories(instances)
         .total_stacks(instances)
         .total_tables(instances.saturating_mul(TABLES))
-        // These are only counted, and bounded for each call.
+        // These are only counted; each call has limits of its own.
         .total_core_instances(instances.saturating_mul(limits::INSTANCES as u32))
         .total_component_instances(instances)
         .max_tables_per_module(4)

@@ -1,9 +1,11 @@
-//! Pre-initialisation: a module that exports an initialiser is run up to there when it is prepared, and its calls start from the
-//! state that it left. The Wasm form of a snapshot after initialisation, by wasmtime's own pre-initialiser.
+//! Pre-initialisation: runs a module's initialiser when it is prepared, so that its calls start from the
+//! state that it left. This is the Wasm form of a snapshot after initialisation, made by wasmtime's own
+//! pre-initialiser.
 //!
-//! It runs in a workshop, never in the server. The initialiser is a function `wizer-initialize` (or, of core modules, `wizer.initialize`) without parameters and results. It runs
-//! as a call does, within the function's limits, with its assets and nothing else: no network, no buckets, no environment. What it
-//! draws of random numbers, every call would share; so it may draw none.
+//! It runs in a workshop, never in the server. The initialiser is a function `wizer-initialize` (or, in core
+//! modules, `wizer.initialize`) without parameters and results. It runs like a call, within the function's
+//! limits, with its assets and nothing else: no network, no buckets, no environment. All calls would share
+//! the random numbers that it drew, so it must not draw any.
 
 mod reading;
 
@@ -32,14 +34,15 @@ use crate::{
     wasi::Wasi,
 };
 
-/// Threads that read its assets.
+/// Number of threads that read its assets.
 const FILE_THREADS: usize = 4;
-/// What the initialiser of modules and components is called.
+/// The name of the initialiser in modules and components.
 const INITIALISER: &str = "wizer-initialize";
-/// Its older name, of modules alone.
+/// Its older name, in modules only.
 const OLDER: &str = "wizer.initialize";
 
-/// The name of the initialiser that the code exports, if it exports one. Code that cannot be read has none: compiling it says why.
+/// The name of the initialiser that the code exports, if any. For invalid code it is `None`; the compiler
+/// will report the reason.
 pub(crate) fn initialiser(code: &[u8], shape: Shape) -> Option<&'static str> {
     let named = |name: &str| match shape {
         Shape::Module => [INITIALISER, OLDER].into_iter().find(|known| *known == name),
@@ -68,7 +71,8 @@ pub(crate) fn initialiser(code: &[u8], shape: Shape) -> Option<&'static str> {
     None
 }
 
-/// Runs the initialiser, and gives the code as it is afterwards; the error is for the function's developer.
+/// Runs the initialiser and returns the code with the resulting state; the error is for the function's
+/// developer.
 pub(crate) fn run(
     config: &WasmConfig,
     initialiser: &Initialiser,
@@ -119,7 +123,7 @@ pub(crate) fn run(
     Ok(code)
 }
 
-/// What is said of an initialiser that does not come to its end.
+/// The message for an initialiser that does not end in time.
 pub(crate) fn too_long(within: Duration) -> String {
     format!("it did not end within {} s (wasm.compile_timeout)", within.as_secs_f32())
 }

@@ -1,4 +1,4 @@
-//! From a function's code to what a call needs of it.
+//! Prepares a function's code for calls: compiles and links it.
 
 use std::{
     path::PathBuf,
@@ -25,18 +25,18 @@ use crate::{
     wasi::Wasi,
 };
 
-/// A page of Wasm memory.
+/// The size of a Wasm page.
 const PAGE: u64 = 64 << 10;
 
 /// A function that can be called.
 pub(crate) struct Artefact {
-    /// On each engine that it may run on; never empty.
+    /// The function on each engine that it may run on; never empty.
     pub(crate) settled: Vec<Arc<Settled>>,
-    /// The most bytes of an instance's memories together.
+    /// Limit on the total size of an instance's memories, in bytes.
     pub(crate) memory: usize,
-    /// Where its instances get their way to the API: for one that has a key, and can send requests at all.
+    /// The gates that give its instances access to the API, if it has a key and can send requests.
     pub(crate) gates: Option<Gates>,
-    /// So that the namespace is charged with its machine code for as long as that is used.
+    /// Keeps the namespace charged for its machine code for as long as that is used.
     _account: Arc<account::Key>,
 }
 
@@ -44,27 +44,27 @@ pub(crate) struct Artefact {
 #[repr(align(128))]
 pub(crate) struct Settled {
     pub(crate) code: Code,
-    /// So that it stays where other functions with the same code find it.
+    /// Held so that other functions with the same code find it.
     _linked: Arc<Linked>,
-    /// Who cannot ask for it pays nothing for an environment.
+    /// Without it no environment is made.
     pub(crate) reads_environment: bool,
     /// How many of its engine's places an instance takes.
     pub(crate) places: u32,
     pub(crate) ground: Arc<Ground>,
     pub(crate) grants: Arc<Grants>,
-    /// So that they stay where its calls find them.
+    /// Held so that a collection does not remove them.
     _assets: Option<Arc<Assets>>,
 }
 
-/// What was done.
+/// The result of preparing a function.
 pub(crate) struct Made {
     pub(crate) artefact: Artefact,
     pub(crate) steps: Vec<String>,
-    /// Zero when it was found ready.
+    /// Zero if the code had been compiled already.
     pub(crate) took: Duration,
 }
 
-/// Compiles the code where that was not done before, and links it.
+/// Compiles the code unless that was done before, and links it.
 pub(crate) async fn prepare(
     house: &House,
     source: &FunctionSource,
@@ -85,7 +85,8 @@ pub(crate) async fn prepare(
     let key = if initialiser.is_some() { key::initialised(function) } else { key::as_deployed(function) };
     let entry = Entry { key: key.clone(), shape, wasi };
     let contract = function.contract;
-    // What was collected meanwhile is made again, for the next start to find.
+    // If the cached file has been collected, the code is compiled again, so that the next server start finds
+    // it.
     let held = ground.cache.size(&key).and_then(|_| ground.shelf.find(&key, contract));
     let found = match held {
         Some(linked) => Some(linked.compiled.clone()),
@@ -98,7 +99,7 @@ pub(crate) async fn prepare(
             house.accounts.recall(&charged())?;
             let raw = Raw { module, entry: entry.clone(), initialiser, assets: folder() };
             let make = make(house, ground, function, raw, progress);
-            // With more memory code may fit that did not.
+            // With a larger memory limit code may fit that failed before.
             let address = format!("wasm {key} {}", function.limits.memory);
             (house.compiler.workshop.in_turn(function, &address, progress, make).await?, began.elapsed())
         }
@@ -146,7 +147,7 @@ struct Raw {
     assets: Option<PathBuf>,
 }
 
-/// What compiled code is kept as.
+/// The cache entry of compiled code.
 #[derive(Clone)]
 struct Entry {
     key: String,
@@ -154,7 +155,8 @@ struct Entry {
     wasi: Wasi,
 }
 
-/// Does work with the cache where no other call waits for it: code is read, hashed and written as a whole, and may have hundreds of megabytes.
+/// Accesses the cache on the blocking thread pool: code is read, hashed and written as a whole, and may have
+/// hundreds of megabytes.
 async fn aside<T: Send + 'static>(
     ground: &Arc<Ground>,
     entry: &Entry,
@@ -165,12 +167,12 @@ async fn aside<T: Send + 'static>(
     done.map_err(|died| not_kept(died.to_string()))
 }
 
-/// What was compiled before.
+/// The code if it was compiled before.
 async fn load(ground: &Arc<Ground>, entry: &Entry) -> Result<Option<Compiled>, PrepareError> {
     aside(ground, entry, |ground, entry| ground.cache.load(&ground.engine, &entry.key, entry.shape)).await
 }
 
-/// Compiles the code, initialised where it is to be, and keeps it.
+/// Compiles the code, after its initialiser if it has one, and caches it.
 async fn make(
     house: &House,
     ground: &Arc<Ground>,
@@ -180,7 +182,7 @@ async fn make(
 ) -> Result<Compiled, PrepareError> {
     let Raw { mut module, entry, initialiser, assets } = raw;
     let (shape, wasi) = (entry.shape, entry.wasi);
-    // Whoever waited for a turn may find it done.
+    // Another deploy may have done it while this one waited for its turn.
     if let Some(compiled) = load(ground, &entry).await? {
         return Ok(compiled);
     }
@@ -194,13 +196,13 @@ async fn make(
     let machine_code = house.compiler.compile(module, shape, wasi).await?;
     let charged = (function.path.namespace.clone(), entry.key.clone());
     let _account = house.accounts.charge(charged, machine_code.len() as u64)?;
-    // So that what runs is what a restart will find.
+    // Stored and loaded, so that the code that runs is what a restart will find.
     let stored = aside(ground, &entry, move |ground, entry| ground.cache.store(&entry.key, &machine_code));
     stored.await?.map_err(|error| not_kept(error.to_string()))?;
     read_again(house, function, ground, &entry).await
 }
 
-/// Takes compiled code from the cache that was written to it, or read from it, just now.
+/// Takes compiled code out of its cache entry, which was written or read just now.
 async fn read_again(
     house: &House,
     function: &Function,
@@ -217,7 +219,8 @@ async fn read_again(
             ));
         }
     };
-    // The engine refuses what could never be instantiated within its pool. One without a pool says what it needs.
+    // The engine refuses code that could never be instantiated in its pool, without figures. An engine
+    // without a pool reports them.
     let config = house.config.clone();
     let without_pool = move |ground: &Ground, entry: &Entry| {
         let engine = engine::without_pool(&config, entry.wasi).ok()?;
@@ -236,7 +239,7 @@ fn not_kept(detail: String) -> PrepareError {
     PrepareError::Failed { operation: "keeping compiled code".into(), detail }
 }
 
-/// What can be known of its needs before it runs is within the limits.
+/// Checks the needs that are known before it runs against the limits.
 fn fits(compiled: &Compiled, function: &Function, table_elements: u32) -> Result<(), PrepareError> {
     let Some(needs) = compiled.needs() else { return Ok(()) };
     let memory = needs.max_initial_memory_size.unwrap_or_default().saturating_mul(PAGE);

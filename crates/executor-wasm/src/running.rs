@@ -1,4 +1,4 @@
-//! A call that runs, and how it ends.
+//! A running call, and how it ends.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,12 +19,12 @@ use crate::{
 
 const NO_RESPONSE: &str = "the function ended without a response: it has to call response-outparam.set";
 
-/// A call with everything that is known of it outside its guest.
+/// The state of a call outside its guest.
 pub(crate) struct Running {
     pub(crate) logs: LogSink,
     pub(crate) pace: Arc<Pace>,
     pub(crate) wanted: Wanted,
-    /// Of the request that the guest is given.
+    /// Tells whether the guest's request broke off.
     pub(crate) breach: Breach,
 }
 
@@ -43,7 +43,8 @@ impl Running {
         self.done(Err(fault), usage)
     }
 
-    /// An answer that is complete, with its guest at its end. `too_long`: how long it is, where it is a result that was not kept to its end.
+    /// The result of a call whose answer is complete and whose guest has ended. `too_long`: the length of a
+    /// JSON result that was not kept entirely.
     pub(crate) fn whole(self, mut exchange: Exchange, too_long: Option<u64>, spent: &Spent) -> Invoked {
         let Some(ended) = exchange.ended.take() else {
             return self.done(Err(platform("the function's end was not seen")), usage(spent, None));
@@ -74,7 +75,7 @@ impl Running {
     }
 }
 
-/// A call that came as JSON and is answered with JSON gets a JSON result; any other the HTTP response.
+/// A call that came as JSON and is answered with JSON gets a JSON result, any other the HTTP response.
 fn http_reply(
     status: http::StatusCode,
     headers: http::HeaderMap,

@@ -1,4 +1,5 @@
-//! Code that is loaded, once on an engine however many functions have it: its machine code is mapped once, and what wasmtime knows of it is there once.
+//! Code that is loaded on an engine: once for all functions that have it, so that its machine code is mapped
+//! and its metadata is in memory once.
 
 use std::{
     collections::HashMap,
@@ -9,10 +10,11 @@ use flint_model::Contract;
 
 use crate::contracts::{Code, Compiled};
 
-/// What functions have at this moment, by what it is kept under in the cache and how it is entered. Keeps nothing alive.
+/// Loaded code by its key in the cache and its entry point. Keeps nothing alive.
 pub(crate) struct Shelf<T = Linked>(Mutex<HashMap<(String, Contract), Weak<T>>>);
 
-/// Code on one engine that can be instantiated. It is nobody's: what is a function's own comes with the instance.
+/// Code that can be instantiated on one engine. It contains nothing of a particular function; that comes with
+/// the instance.
 pub(crate) struct Linked {
     pub(crate) compiled: Compiled,
     pub(crate) code: Code,
@@ -25,12 +27,12 @@ impl<T> Default for Shelf<T> {
 }
 
 impl<T> Shelf<T> {
-    /// What some function has.
+    /// The code, if some function has loaded it.
     pub(crate) fn find(&self, key: &str, contract: Contract) -> Option<Arc<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&(key.to_owned(), contract))?.upgrade()
     }
 
-    /// Puts it where others find it; gives what they will find, which is another's when that was quicker.
+    /// Adds code and returns what others will find: an earlier entry, if another was faster.
     pub(crate) fn put(&self, key: &str, contract: Contract, new: T) -> Arc<T> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|_, weak| weak.strong_count() > 0);

@@ -1,4 +1,4 @@
-//! What belongs to one call: the data of its store.
+//! The state of one call: the data of its store.
 
 use std::{
     sync::{
@@ -16,18 +16,19 @@ use crate::{
     limits::Limits,
 };
 
-/// The most that a guest hands to the host at once, in bytes: twice what any of its functions takes.
+/// Most bytes that a guest passes to the host at a time: twice the limit of any host function.
 const MOST_HANDED: usize = 16 << 20;
 
-/// The most handles that the components of a call hold of each other's and the host's things, and the most streams and tasks of WASI 0.3: the server's memory.
+/// Most handles among a call's components and the host, and most streams and tasks of WASI 0.3, since they
+/// take the server's memory.
 const MOST_HANDLES: usize = 10_000;
 
-/// The data of every store, whatever the contract. Host functions reach what they need through it: WASI and the capabilities by
-/// [`AsHost`], `flint.log` by [`Self::logs`].
+/// The data of every store, whatever the contract. Host functions reach what they need through it: WASI and
+/// the capabilities by [`AsHost`], `flint.log` by [`Self::logs`].
 pub(crate) struct State {
-    /// What the instance may use, and what it used.
+    /// The instance's limits and its usage.
     pub(crate) limits: Limits,
-    /// Where the call's log lines go; clones of it are in the WASI context's streams.
+    /// Collects the call's log lines; the WASI context's streams have clones of it.
     pub(crate) logs: LogSink,
     host: Host,
 }
@@ -38,7 +39,7 @@ impl AsHost for State {
     }
 }
 
-/// What is known of a running call outside its store.
+/// The state of a running call that is shared with code outside its store.
 #[derive(Debug)]
 pub(crate) struct Pace {
     deadline: Instant,
@@ -59,7 +60,7 @@ impl Pace {
         self.overstayed.load(Ordering::Relaxed)
     }
 
-    /// Then lets others have the thread.
+    /// Yields the thread if so.
     pub(crate) async fn give_way(&self) {
         if self.overstayed() {
             tokio::task::yield_now().await;
@@ -67,7 +68,7 @@ impl Pace {
     }
 }
 
-/// The time limit passed while the guest computed.
+/// The time limit passed while the guest was computing.
 #[derive(Debug, thiserror::Error)]
 #[error("the time limit has passed")]
 pub(crate) struct DeadlinePassed;
@@ -99,7 +100,7 @@ pub(crate) fn store(
         Ok(UpdateDeadline::Yield(1))
     });
     if config.fuel > 0 {
-        // Only fails where fuel is not counted.
+        // Only fails if fuel is not counted.
         let _ = store.set_fuel(config.fuel);
     }
     store

@@ -1,4 +1,4 @@
-//! A program's stdin and stdout: a call's body, and its answer. Both with backpressure.
+//! A program's stdin, the call's body, and its stdout, the answer; both with backpressure.
 
 use std::{
     future::poll_fn,
@@ -18,10 +18,10 @@ use wasmtime_wasi::{
 
 use crate::breach::Breach;
 
-/// What a program may write before somebody takes it.
+/// How much a program may write ahead of the reader.
 pub(crate) const WINDOW: usize = 256 << 10;
 
-/// A body that a program reads. Clones are handles of the same place in it.
+/// A body that a program reads. Clones share the position.
 #[derive(Clone)]
 pub(crate) struct Inlet(Arc<Mutex<Incoming>>);
 
@@ -46,7 +46,7 @@ impl Inlet {
 }
 
 impl Incoming {
-    /// Ready when there is something to take, or the end.
+    /// Ready when there is something to read, or at the end.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.piece.is_empty() {
             let Some(rest) = &mut self.rest else { break };
@@ -123,7 +123,7 @@ impl StdinStream for Inlet {
     }
 }
 
-/// What a program writes, for somebody to take. Clones are handles of the same stream.
+/// A program's output, to be read by the host. Clones share the stream.
 #[derive(Clone, Default)]
 pub(crate) struct Outlet(Arc<Mutex<Outgoing>>);
 
@@ -135,7 +135,7 @@ struct Outgoing {
 }
 
 impl Outlet {
-    /// Everything that was written and not taken.
+    /// Takes everything that was written and not read.
     pub(crate) fn take(&self) -> Bytes {
         let mut outgoing = self.lock();
         let bytes = outgoing.bytes.split().freeze();
@@ -145,7 +145,7 @@ impl Outlet {
         bytes
     }
 
-    /// Ready with what was written, when something was.
+    /// Ready with output once there is some.
     pub(crate) fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Bytes> {
         let mut outgoing = self.lock();
         if outgoing.bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! Answers that are given on while their guest goes on.
+//! Streams answers while their guest goes on.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use crate::{
     running::{Running, developer, fault_of, usage, usage_of},
 };
 
-/// Answers with what has come, and goes on behind, in a task that `relaying` keeps.
+/// Answers with the head, and streams the body in a task that is kept in `relaying`.
 pub(crate) fn stream(
     house: &Arc<House>,
     relaying: &Mutex<Option<JoinHandle<()>>>,
@@ -40,7 +40,7 @@ pub(crate) fn stream(
     Invoked::Streaming { head, body, end }
 }
 
-/// Gives on the rest of an answer, to the call's end.
+/// Streams the rest of an answer to the end of the call.
 async fn relay(
     house: &House,
     running: Running,
@@ -48,7 +48,8 @@ async fn relay(
     before: Spent,
     sender: BodySender,
 ) -> CallEnd {
-    // The body's end is not seen before this is given up, which a guest that goes on after its answer must not put off.
+    // The body does not end before this is dropped, which a guest that goes on after its answer must not
+    // delay.
     let last_word = Arc::new(Mutex::new(Some(LastWord::of(&sender))));
     let held = Arc::clone(&last_word);
     let take = |word: &Mutex<Option<LastWord>>| word.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -75,7 +76,7 @@ async fn relay(
         }
     };
     let Some(ended) = ended else {
-        // The caller went away, and the guest was ended: nobody is there to be told of a fault.
+        // The caller has gone and the guest was dropped: nobody is left to report a fault to.
         return running.end(None, usage_of(cpu, None));
     };
     let usage = usage_of(cpu, Some(ended.memory));

@@ -1,4 +1,4 @@
-//! The mathematics that TeaVM's WASI programs import from their host, module `teavmMath`.
+//! The mathematics that TeaVM's WASI programs import from their host as module `teavmMath`.
 
 use wasmtime::{Caller, Linker};
 
@@ -9,7 +9,7 @@ pub(crate) const MODULE: &str = "teavmMath";
 type OfOne = fn(f64) -> f64;
 type OfTwo = fn(f64, f64) -> f64;
 
-/// Adds all of it.
+/// Adds all functions.
 pub(crate) fn add<T: AsHost + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     const OF_ONE: &[(&str, OfOne)] = &[
         ("sin", f64::sin),
@@ -33,7 +33,7 @@ pub(crate) fn add<T: AsHost + 'static>(linker: &mut Linker<T>) -> wasmtime::Resu
         ("pow", f64::powf),
         ("atan2", f64::atan2),
         ("hypot", f64::hypot),
-        // Rust's remainder is C's.
+        // Rust's `%` is C's `fmod`.
         ("fmod", |a, b| a % b),
     ];
     for (name, function) in OF_ONE {
@@ -49,7 +49,8 @@ pub(crate) fn add<T: AsHost + 'static>(linker: &mut Linker<T>) -> wasmtime::Resu
     Ok(())
 }
 
-/// In [0, 1), from the system's generator by way of the hasher's keys: not for secrets, which take `random_get`.
+/// A number in [0, 1), derived from the keys of the standard hasher, which the system's generator seeds. Not
+/// for secrets; those use `random_get`.
 fn random() -> f64 {
     use std::hash::{BuildHasher, RandomState};
     let bits = RandomState::new().hash_one(std::time::Instant::now());

@@ -1,5 +1,5 @@
-//! The beat by which running code is interrupted: it gives way to others at each tick, and ends at the first one after its
-//! deadline.
+//! The clock that interrupts running code: it yields to others at each tick, and ends at the first tick after
+//! its deadline.
 
 use std::{
     sync::{
@@ -12,12 +12,12 @@ use std::{
 
 use wasmtime::Engine;
 
-/// Between two ticks.
+/// The time between two ticks.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
-/// Ticks without a call until the thread sleeps.
+/// After so many ticks without a call the thread sleeps.
 const PATIENCE: u32 = 100;
 
-/// A thread that moves an engine's epoch on while there are calls.
+/// A thread that increments an engine's epoch while there are calls.
 pub(crate) struct Ticker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -26,9 +26,9 @@ pub(crate) struct Ticker {
 #[derive(Default)]
 #[repr(align(128))]
 struct Shared {
-    /// Calls that began so far.
+    /// Number of calls begun so far.
     calls: AtomicU64,
-    /// Calls in progress.
+    /// Number of calls in progress.
     running: AtomicU64,
     asleep: AtomicBool,
     closing: AtomicBool,
@@ -45,12 +45,12 @@ impl Ticker {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Ticks come at least until the result is dropped.
+    /// Ticks at least until the result is dropped.
     pub(crate) fn during(&self) -> Beat {
         let shared = &self.shared;
         shared.running.fetch_add(1, Ordering::SeqCst);
         shared.calls.fetch_add(1, Ordering::Relaxed);
-        // A thread that has just looked and is about to sleep sees `running`, or is woken here.
+        // A thread that has just checked and is about to sleep either sees `running` or is woken here.
         if shared.asleep.load(Ordering::SeqCst)
             && let Some(thread) = &self.thread
         {
@@ -59,7 +59,7 @@ impl Ticker {
         Beat(Arc::clone(shared))
     }
 
-    /// Calls in progress.
+    /// Number of calls in progress.
     pub(crate) fn running(&self) -> usize {
         self.shared.running.load(Ordering::SeqCst) as usize
     }
@@ -97,7 +97,7 @@ impl Drop for Ticker {
         self.shared.closing.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It sees that within a tick.
+            // It notices `closing` within a tick.
             let _ = thread.join();
         }
     }

@@ -1,16 +1,17 @@
-//! Which WASI code is made for. That of 0.3 has an engine of its own, made only where the operator has switched it on.
+//! The version of WASI that code is made for. Version 0.3 has an engine of its own, made only if the operator
+//! has enabled it.
 
 use serde::{Deserialize, Serialize};
 use wasmparser::{Parser, Payload};
 
 use crate::cache::Shape;
 
-/// A release of WASI, as far as engines differ.
+/// The versions of WASI that need different engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Wasi {
-    /// Preview 1 and 0.2: everything but components for 0.3.
+    /// Preview 1 and 0.2: everything except components for 0.3.
     V0_2,
-    /// Components whose functions are tasks, of which an instance may have several.
+    /// Components whose functions are async tasks, of which an instance may run several.
     V0_3,
 }
 
@@ -18,7 +19,8 @@ const HANDLER_0_2: &str = "wasi:http/incoming-handler@0.2";
 const HANDLER_0_3: &str = "wasi:http/handler@0.3";
 
 impl Wasi {
-    /// By the handler that a component exports; one that has both is of 0.2, which gets security patches.
+    /// Decided by the handler that a component exports. One that exports both runs as 0.2, which gets
+    /// security patches.
     pub(crate) fn of(code: &[u8], shape: Shape) -> Self {
         if shape == Shape::Module {
             return Self::V0_2;
@@ -39,7 +41,7 @@ impl Wasi {
                         }
                     }
                 }
-                // What cannot be read is refused by the compiler, with the reason.
+                // The compiler will refuse invalid code, with the reason.
                 Err(_) => break,
                 Ok(_) => {}
             }

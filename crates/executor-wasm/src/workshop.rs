@@ -1,8 +1,10 @@
-//! Where code is compiled and initialisers are run: each piece of work in a process of its own, inside a sandbox, that can be ended at any moment.
+//! Compiles code and runs initialisers, each in a process of its own inside a sandbox, which can be ended at
+//! any moment.
 //!
-//! What compiles is the server's own program, started again as `flint __wasm-workshop ORDER` with the module on its standard input; what it makes goes
-//! to its standard output. Compiling reads what users sent, for as long and with as much memory as that makes it take. An initialiser *is* what users sent. The two
-//! are never done by one process: machine code, which the server runs as it is, comes from processes that have run nobody's code.
+//! The process runs the server's own program as `flint __wasm-workshop ORDER`, with the module on its stdin
+//! and the product on its stdout. A compiler processes what users sent, which may make it take any time and
+//! memory; an initialiser *is* what users sent. One process never does both: the machine code that the server
+//! runs comes from processes that have not run anybody's code.
 
 use std::{
     env,
@@ -28,52 +30,55 @@ use crate::{
     order::{Order, Task},
 };
 
-/// The argument that makes an executable a workshop.
+/// The argument that turns an executable into a workshop.
 const ARGUMENT: &str = "__wasm-workshop";
-/// Where the server's program is inside the sandbox.
+/// The path of the server's program inside the sandbox.
 const PROGRAM: &str = "/workshop";
-/// The exit code of work that the code was to blame for; standard error says why.
+/// The exit code for a failure caused by the code; stderr has the reason.
 const REFUSED: i32 = 3;
-/// The most that is made of a module: machine code takes several times its size.
+/// Largest product: machine code takes several times a module's size.
 const LARGEST: ByteSize = ByteSize::mib(512);
-/// What the allocator may have reserved where the kernel does not say how much it is.
+/// The allocator's reservation where the kernel does not report it.
 const RESERVED: u64 = 1280 << 20;
-/// Threads of the compiler, and everything else in the sandbox.
+/// Threads of the compiler and everything else in the sandbox.
 const PROCESSES: u32 = 128;
-/// Like other builds, it takes the processors that it gets.
+/// Like other builds, it uses up to four cores.
 const CPU_MILLIS: u32 = 4000;
-/// The allocator takes memory as it is needed instead of a gigabyte at once, so that the bound on its memory is exact.
+/// Makes the allocator commit memory on demand instead of a gigabyte in advance, so that the memory limit is
+/// exact.
 const ALLOCATOR: (&str, &str) = ("MIMALLOC_ARENA_EAGER_COMMIT", "0");
-/// What is said where memory is refused: by Rust's runtime, by the system, and for the stacks of the compiler's threads.
+/// The messages when memory is refused: Rust's, the system's, and that for the stacks of the compiler's
+/// threads.
 const NO_MEMORY: [&str; 3] =
     ["memory allocation of", "Cannot allocate memory", "The global thread pool has not been initialized"];
 
 /// Where code is compiled and initialisers are run.
 #[derive(Clone)]
 pub enum Workshop {
-    /// In a sandbox for each piece of work, as builds of this house: they take turns, and what failed a moment ago is not tried again. The program that the
-    /// house's launcher was started from has to call [`workshop_entry`] in its `main`.
+    /// In a sandbox per job, as builds of this house: they take turns, and a recent failure is not repeated.
+    /// The program from which the house's launcher was started must call [`workshop_entry`] in its `main`.
     Sandboxes(Arc<House>),
-    /// In this process, where it cannot be interrupted and its memory is not bounded: for benchmarks and fuzzing, whose modules are their own.
+    /// In this process, without a memory limit and uninterruptible: for benchmarks and fuzzing, which use
+    /// trusted modules.
     Here,
 }
 
-/// Why work was not done.
+/// Why a job failed.
 #[derive(Debug)]
 pub(crate) enum Undone {
-    /// The code is to blame, and why.
+    /// The code caused the failure, for this reason.
     Refused(String),
     TooLong,
     OutOfMemory(ByteSize),
     TooMuch(ByteSize),
-    /// The process that did it broke down over this code.
+    /// Its process crashed on this code.
     Crashed(String),
-    /// It could not be begun.
+    /// It could not be started.
     NotBegun(String),
 }
 
 impl Workshop {
-    /// Does `work`, which makes what `address` names, when it is its turn.
+    /// Does `work`, whose product is identified by `address`, when it is the namespace's turn.
     pub(crate) async fn in_turn<T>(
         &self,
         function: &Function,
@@ -87,7 +92,7 @@ impl Workshop {
         }
     }
 
-    /// Whether the disk has room for what is made.
+    /// Whether the disk has room for the product.
     pub(crate) fn go_on(&self) -> Result<(), PrepareError> {
         match self {
             Self::Sandboxes(house) => house.go_on(),
@@ -95,7 +100,7 @@ impl Workshop {
         }
     }
 
-    /// Has an order carried out within its configuration's bounds. Dropped, it is ended, with whatever it has made so far.
+    /// Does a job within the limits of its configuration. Dropping the future ends it.
     pub(crate) async fn carry_out(&self, order: Order, code: Bytes) -> Result<Vec<u8>, Undone> {
         let within = order.config.compile_timeout;
         match self {
@@ -122,7 +127,7 @@ async fn in_sandbox(house: &House, mut order: Order, code: &[u8]) -> Result<Vec<
     let id = match &mut order.task {
         Task::Compile => "wasm-compile",
         Task::Initialise(initialiser) => {
-            // It sees them where a call does.
+            // An initialiser sees the assets at the same path as a call.
             if let Some(assets) = &mut initialiser.assets {
                 mounts.push(readonly(std::mem::replace(assets, ASSETS.into()), ASSETS));
             }
@@ -148,7 +153,7 @@ fn undone(error: ToolError, memory: ByteSize) -> Undone {
         ToolError::TooLong(_) => Undone::TooLong,
         ToolError::OutOfMemory(most) => Undone::OutOfMemory(most),
         ToolError::TooMuch(most) => Undone::TooMuch(most),
-        // Where no cgroup ends it, the process does so itself.
+        // Without a cgroup, the process itself fails at its limit.
         ToolError::Failed { said, .. } if NO_MEMORY.iter().any(|words| said.contains(words)) => {
             Undone::OutOfMemory(memory)
         }
@@ -160,8 +165,8 @@ fn undone(error: ToolError, memory: ByteSize) -> Undone {
     }
 }
 
-/// Turns this process into a workshop when it was started as one (and then does not return); otherwise does nothing. To be called in `main` before any thread
-/// exists, after [`flint_sandbox::launcher_entry`].
+/// Turns this process into a workshop if it was started as one, and then does not return; otherwise does
+/// nothing. Must be called in `main` before any thread exists, after [`flint_sandbox::launcher_entry`].
 pub fn workshop_entry() {
     let mut arguments = env::args_os().skip(1);
     if arguments.next().is_some_and(|argument| argument == ARGUMENT) {
@@ -174,7 +179,7 @@ pub fn workshop_entry() {
     }
 }
 
-/// Gives the exit code.
+/// Does the job; returns the exit code.
 fn serve(order: &Order) -> i32 {
     bound_oneself(order.config.compile_memory, order.config.compile_timeout);
     let mut code = Vec::new();
@@ -198,18 +203,20 @@ fn complain(why: String) -> i32 {
     1
 }
 
-/// The sandbox's cgroup bounds memory where there is one; this does everywhere. Processor time ends with the time allowed, whoever watches.
+/// Limits memory even where the sandbox has no cgroup. CPU time is limited too, whether or not anybody
+/// watches the process.
 fn bound_oneself(memory: ByteSize, within: Duration) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let data = memory.as_u64().saturating_add(taken());
     let limits = [(Resource::Data, data), (Resource::Cpu, (within.as_secs() + 1).saturating_mul(cores))];
     for (resource, most) in limits {
-        // Lowering a limit of one's own is never refused.
+        // A process may always lower its own limits.
         let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
     }
 }
 
-/// What counts against the limit of data by now, before any work: also what the allocator has reserved and nothing uses.
+/// The memory that counts towards RLIMIT_DATA before any work, including what the allocator has reserved but
+/// does not use.
 fn taken() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmData:")?.split_whitespace().next());

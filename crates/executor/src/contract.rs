@@ -91,7 +91,7 @@ pub struct SnapshotCounts {
     pub fresh: u64,
     /// Snapshots found to have been tampered with.
     pub tampered: u64,
-    /// Snapshots that were made anew after an earlier one of their function had ended.
+    /// Snapshots made again after an earlier one of their function had ended.
     pub rebuilt: u64,
 }
 

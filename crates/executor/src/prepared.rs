@@ -61,7 +61,7 @@ impl fmt::Debug for Prepared {
 /// Why a function cannot be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// This host lacks what is needed to run it.
+    /// This host lacks a feature that the function needs.
     #[error("{what} is not available on this host: {reason}")]
     Unavailable {
         /// The runtime or strategy asked for.

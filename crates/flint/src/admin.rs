@@ -1,5 +1,5 @@
-//! The operator's way in: to the server that uses a data directory, or, while none does, to the directory itself. Both ways speak
-//! the same API.
+//! Access for the operator: to the server that uses a data directory, or to the directory itself while no
+//! server does. Both use the same API.
 
 use std::{
     fs::{File, TryLockError},
@@ -23,7 +23,7 @@ use crate::{
     server::{KEY_FILE, OperatorFile, Owner, offline_api, open_unserved},
 };
 
-/// A way to the operator's API.
+/// A connection to the operator's API.
 pub(crate) struct Admin {
     way: Way,
 }
@@ -34,8 +34,8 @@ enum Way {
 }
 
 impl Admin {
-    /// Finds the way: a key given with --auth goes to the server at --url, unless a data directory is named; otherwise that directory, or the configured one, says
-    /// where its server is.
+    /// Chooses the connection: a key given with --auth is for the server at --url, unless a data directory is
+    /// named; otherwise that directory, or the configured one, says where its server is.
     pub(crate) async fn connect(global: &Global, data: &DataArgs) -> Result<Self, Failure> {
         if let (Some(key), None) = (&global.auth, &data.data_dir) {
             return Ok(Self { way: Way::Server(Client::with_key(&global.url, key)?) });
@@ -47,7 +47,7 @@ impl Admin {
         Self::offline(&config).await
     }
 
-    /// The same; a data directory that is not there, or empty, is made one.
+    /// The same; a missing or empty data directory is created.
     pub(crate) async fn connect_or_create(global: &Global, data: &DataArgs) -> Result<Self, Failure> {
         match Self::connect(global, data).await {
             Err(failure) if failure.code == NO_DATA => {
@@ -63,16 +63,17 @@ impl Admin {
         }
     }
 
-    /// The server that uses the data directory, when one answers.
+    /// The server that uses the data directory, if one answers.
     pub(crate) async fn server_of(config: &Config) -> Result<Option<Client>, Failure> {
         let Some(operator) = OperatorFile::read(&config.server.data_dir)? else { return Ok(None) };
         let Some(url) = &operator.url else { return Ok(None) };
-        // After a crash the file still says where the server was, and anybody may listen there by now: that is nobody to tell the key to.
+        // After a crash the file still contains the server's address, at which anybody may listen by now: the
+        // key must not be sent there.
         if !is_in_use(&config.server.data_dir) {
             return Ok(None);
         }
         let client = Client::with_key(url, operator.key())?;
-        // Another server may have the address by now; that one does not know the key.
+        // Another server may have this address by now; it does not accept the key.
         let answers = client.request(Method::GET, "/v1/namespaces", "application/json", None).await;
         Ok(answers.is_ok().then_some(client))
     }
@@ -82,11 +83,12 @@ impl Admin {
         Self::opened(config).await
     }
 
-    /// Makes the data. What root makes in an empty directory of another user's is that user's, who runs the server.
+    /// Creates the data. In an empty directory of another user, what root creates is given to that user, who
+    /// runs the server.
     async fn created(config: &Config) -> Result<Self, Failure> {
         let data_dir = &config.server.data_dir;
         let cannot = |error: io::Error| Failure::local(format!("{}: {error}", data_dir.display()));
-        // Nothing is given away in a directory that is for other things.
+        // Ownership is not changed in a directory used for other things.
         let owner = match restorable(data_dir, &[KEY_FILE]).map_err(cannot)? {
             true => Owner::of(data_dir),
             false => None,
@@ -94,7 +96,7 @@ impl Admin {
         let Some(owner) = owner else { return Self::opened(config).await };
         Owner::take(data_dir).map_err(cannot)?;
         let opened = Self::opened(config).await;
-        // All files of the store are there now, but those that SQLite gives to who has the database.
+        // The store has created all its files by now, except those whose ownership SQLite sets itself.
         let given = owner.give_all(data_dir).map_err(|error| {
             cannot(error).hint("give it to the user that runs the server: chown -R USER DIRECTORY")
         });
@@ -115,7 +117,7 @@ impl Admin {
         Ok(Self { way: Way::Data { api, key: operator.key().to_owned(), store: Box::new(store) } })
     }
 
-    /// Sends a request and reads the answer.
+    /// Sends a request and parses the answer.
     pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -158,7 +160,7 @@ impl Admin {
                     .header(header::CONTENT_TYPE, "application/json")
                     .body(Body::from(body.unwrap_or_default()))
                     .map_err(|error| Failure::usage(format!("cannot ask for {path}: {error}")))?;
-                // A router's error type has no values.
+                // A router's error type is uninhabited.
                 let Ok(answer) = api.clone().oneshot(request).await;
                 let (parts, body) = answer.into_parts();
                 let body = body
@@ -174,11 +176,11 @@ impl Admin {
         }
     }
 
-    /// Gives the data back.
+    /// Releases the data.
     pub(crate) async fn close(self) {
         if let Way::Data { store, api, .. } = self.way {
             drop(api);
-            // Every write was acknowledged when it was durable.
+            // Every acknowledged write is durable already.
             let _ = store.close().await;
         }
     }
@@ -190,15 +192,15 @@ fn is_in_use(data_dir: &Path) -> bool {
     matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
-/// The code of a failure for want of data.
+/// The error code when there is no data.
 const NO_DATA: &str = "no_data";
 
-/// Refuses a directory without data: whoever asks about what is there has mistyped it.
+/// Refuses a directory without data: its name was probably mistyped.
 pub(crate) fn check_data(data_dir: &Path) -> Result<(), Failure> {
     if SqliteStore::exists(data_dir) {
         return Ok(());
     }
-    // What this user may not look into is not empty for that.
+    // An inaccessible directory is not an empty one.
     let closed =
         std::fs::read_dir(data_dir).err().filter(|error| error.kind() == io::ErrorKind::PermissionDenied);
     Err(match closed {
@@ -275,7 +277,7 @@ mod tests {
         fs::symlink_metadata(path).unwrap().uid()
     }
 
-    /// Everything in a directory, also in those in it.
+    /// All entries of a directory, recursively.
     fn all_in(dir: &Path) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for entry in fs::read_dir(dir).unwrap() {
@@ -298,7 +300,7 @@ mod tests {
         operator.write(dir.path()).unwrap();
         let mut config = Config::default();
         config.server.data_dir = dir.path().to_owned();
-        // The lock's file outlives the server, its lock does not.
+        // The lock file outlives the server, the lock does not.
         let lock = File::create(dir.path().join("flint.lock")).unwrap();
         assert!(Admin::server_of(&config).await.unwrap().is_none());
         assert!(other.accept().is_err(), "somebody was asked");

@@ -1,4 +1,4 @@
-//! What a host can run, and what it lacks: tried, not guessed.
+//! `flint doctor`: determines what a host can run and what it lacks, by trying it.
 
 use std::{fs::File, os::fd::OwnedFd, path::Path, sync::Arc, time::Duration};
 
@@ -22,16 +22,16 @@ use crate::{
 };
 
 const SCRATCH: Purpose = Purpose { prefix: "flint-doctor-", clear };
-/// In its scratch folder, what its launcher writes down.
+/// The launcher's state, in the scratch directory.
 const SANDBOX: &str = "sandbox";
-/// How long the trial may take.
+/// Time limit of the trial.
 const TRIAL: Duration = Duration::from_secs(10);
 
-/// What the host offers, and beyond that what the executors say. Takes some milliseconds and blocks.
+/// The host's abilities, and the executors' own. Takes some milliseconds and blocks.
 pub(crate) fn abilities(executors: &[Arc<dyn Executor>], uid_base: u32) -> Vec<AbilityResource> {
     let mut abilities: Vec<_> = flint_sandbox::probe(uid_base).into_iter().map(ability_of).collect();
     for capability in executors.iter().flat_map(|executor| executor.capabilities()) {
-        // Runtimes have a list of their own.
+        // Runtimes are listed separately.
         if capability.name.starts_with("runtime ")
             || capability.name.starts_with("start fork ")
             || abilities.iter().any(|known| known.name == capability.name)
@@ -50,7 +50,7 @@ pub(crate) fn abilities(executors: &[Arc<dyn Executor>], uid_base: u32) -> Vec<A
     abilities
 }
 
-/// What executors say of something that is there in part: `works so (limited: what to do)`.
+/// Parses how executors describe a partial ability: `works so (limited: what to do)`.
 fn limited(how: &str) -> Option<(&str, &str)> {
     let (how, remedy) = how.split_once(" (limited: ")?;
     Some((how, remedy.strip_suffix(')')?))
@@ -65,7 +65,7 @@ fn ability_of(probe: Probe) -> AbilityResource {
     AbilityResource { name: probe.name.to_owned(), state, detail: probe.detail, remedy: probe.remedy }
 }
 
-/// That a server with this configuration lets fewer connections in, if it does.
+/// An entry if the host's limit of open files reduces the configured number of connections.
 pub(crate) fn fewer_connections(config: &Config) -> Option<AbilityResource> {
     Some(AbilityResource {
         name: "connections".to_owned(),
@@ -75,7 +75,7 @@ pub(crate) fn fewer_connections(config: &Config) -> Option<AbilityResource> {
     })
 }
 
-/// That nothing which Flint puts into this directory can be executed, if it is so.
+/// An entry if nothing in the data directory can be executed.
 pub(crate) fn not_executable(data_dir: &Path) -> Option<AbilityResource> {
     let mount = rustix::fs::statvfs(data_dir).ok()?;
     mount.f_flag.contains(StatVfsMountFlags::NOEXEC).then(|| AbilityResource {
@@ -89,7 +89,7 @@ pub(crate) fn not_executable(data_dir: &Path) -> Option<AbilityResource> {
     })
 }
 
-/// In words for the log, which of a function's limits no cgroup enforces, and what else functions will miss.
+/// For the log: which limits of functions no cgroup enforces, and what else functions will lack.
 pub(crate) fn shortcomings(abilities: &[AbilityResource]) -> Vec<String> {
     let missing = abilities.iter().filter(|ability| ability.state == AbilityState::Missing);
     let groups: Vec<&str> = missing.filter_map(|ability| ability.name.strip_prefix("cgroup-")).collect();
@@ -103,7 +103,7 @@ pub(crate) fn shortcomings(abilities: &[AbilityResource]) -> Vec<String> {
     limits.into_iter().chain(noexec.map(|ability| ability.detail.clone())).collect()
 }
 
-/// Looks at this host, and runs a program in a sandbox. Leaves nothing behind, and does not disturb a server.
+/// Examines this host, and runs a program in a sandbox. Leaves nothing behind, and does not disturb a server.
 pub(crate) async fn examine(config: &Config) -> anyhow::Result<DoctorReport> {
     let scratch = spawn_blocking(|| Scratch::new(SCRATCH)).await?;
     let place = std::env::temp_dir();
@@ -118,7 +118,8 @@ pub(crate) async fn examine(config: &Config) -> anyhow::Result<DoctorReport> {
     report
 }
 
-/// Removes what the launcher of a killed doctor may have left. False while it is about to do that itself.
+/// Removes what the launcher of a killed doctor may have left. False while that launcher is still doing so
+/// itself.
 fn clear(scratch: &Path) -> bool {
     let state = scratch.join(SANDBOX);
     let swept = flint_sandbox::sweep(&state);
@@ -179,7 +180,7 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
     Ok(report)
 }
 
-/// The executor of Wasm functions as a server would have it.
+/// The executor of Wasm functions, as in a server.
 async fn wasm(config: &Config, scratch: &Path, house: Arc<House>) -> anyhow::Result<Arc<dyn Executor>> {
     let (settings, folder) = (config.wasm.config(config.pool.memory), scratch.join("wasm"));
     let services = Arc::new(Services::new(None)?);
@@ -198,7 +199,7 @@ fn broken(name: &str, why: String) -> AbilityResource {
     }
 }
 
-/// An interpreter that a server leaves alone.
+/// An interpreter that a server does not use.
 fn not_used(one: &NotUsed) -> AbilityResource {
     let remedy = match one.because {
         Because::Replaceable => {
@@ -214,7 +215,7 @@ fn not_used(one: &NotUsed) -> AbilityResource {
     }
 }
 
-/// Runs `/bin/true` the way functions are run.
+/// Runs `/bin/true` in the way functions are run.
 async fn trial(launcher: &Launcher) -> AbilityResource {
     let name = "sandbox".to_owned();
     match timeout(TRIAL, run_true(launcher)).await {

@@ -1,4 +1,4 @@
-//! How a command ends: exit codes that scripts rely on, and errors that say what to do next.
+//! The outcome of a command: exit codes for scripts, and errors with a next step.
 
 use std::{fmt, process::ExitCode};
 
@@ -57,7 +57,7 @@ impl Failure {
         self
     }
 
-    /// An answer of the server with a status of 400 or more.
+    /// From an error response of the server.
     pub(crate) fn refused(error: ErrorDetail) -> Self {
         Self { exit: Exit::Refused, code: error.code, message: error.message, hint: error.hint }
     }
@@ -71,10 +71,10 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Prints an error on stderr, for people or as JSON, and says how to exit.
+/// Prints an error on stderr, for people or as JSON; returns the exit code.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> Exit {
     let failure = error.downcast_ref::<Failure>();
-    // `{:#}` joins the contexts; a failure has said everything itself.
+    // `{:#}` joins the contexts; a `Failure` has a complete message.
     let message = failure.map_or_else(|| format!("{error:#}"), |failure| failure.message.clone());
     let hint = failure.and_then(|failure| failure.hint.clone());
     if json {

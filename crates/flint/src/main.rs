@@ -1,6 +1,6 @@
-//! The `flint` binary: the command line, the configuration, and the one place where every part of the server meets.
+//! The `flint` binary: the command line, the configuration, and the composition root of the server.
 #![forbid(unsafe_code)]
-// What prints goes through `output`: these two panic when nobody reads.
+// Output goes through `output`: these macros panic when nobody reads.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod admin;
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// A seventh of a small call's time went into the C library's allocator.
+/// The C library's allocator took a seventh of a small call's time.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,4 +1,4 @@
-//! Where a command keeps what is only for itself.
+//! Scratch directories of commands.
 
 use std::{
     env,
@@ -11,28 +11,28 @@ use std::{
 
 use tempfile::TempDir;
 
-/// Held for as long as the command goes on, however it ends.
+/// Locked while the command runs; released however it ends.
 const LOCK: &str = "lock";
-/// A folder without a lock may be about to get one.
+/// A directory younger than this may not have its lock yet.
 const ABOUT_TO: Duration = Duration::from_secs(3600);
 
-/// What a scratch folder is for.
+/// The purpose of a scratch directory.
 #[derive(Clone, Copy)]
 pub(crate) struct Purpose {
-    /// What its name begins with.
+    /// The prefix of its name.
     pub(crate) prefix: &'static str,
-    /// Removes what a killed command left beyond its folder, which may go when it is true.
+    /// Cleans up after a killed command outside its directory, which may be removed if this returns true.
     pub(crate) clear: fn(&Path) -> bool,
 }
 
-/// A scratch folder, for this user only and under a name that nobody knows before; dropping it removes it.
+/// A scratch directory, accessible to this user only and with an unpredictable name; removed on drop.
 pub(crate) struct Scratch {
     folder: TempDir,
     _lock: File,
 }
 
 impl Scratch {
-    /// Makes one, and removes those of the same purpose whose commands were killed.
+    /// Creates one, and removes those of the same purpose whose commands were killed.
     pub(crate) fn new(purpose: Purpose) -> io::Result<Self> {
         Self::within(&env::temp_dir(), purpose)
     }
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn what_somebody_else_has_prepared_is_not_used() {
         let parent = tempfile::tempdir().unwrap();
-        // What a name made of the process's number would be, as a link to somewhere else.
+        // A predictable name, taken by a link to somewhere else.
         let (elsewhere, known) =
             (tempfile::tempdir().unwrap(), format!("{}{}", BUILD.prefix, std::process::id()));
         std::os::unix::fs::symlink(elsewhere.path(), parent.path().join(&known)).unwrap();

@@ -18,7 +18,7 @@ use crate::{
 const BUFFER: usize = 64 << 10;
 
 /// The gate of one guest in this process. Nothing listens: a connection is a pair of buffers, made for
-/// whoever holds this object, so that nobody else can connect. Otherwise it serves like a socket, with the
+/// the holder of this object, so that nobody else can connect. Otherwise it serves like a socket, with the
 /// same limits. Its connections end when it is dropped.
 #[derive(Debug)]
 pub struct DirectGate {

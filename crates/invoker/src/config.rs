@@ -1,4 +1,4 @@
-//! What an operator can set about the pool of instances.
+//! Configuration of the pool of instances.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub struct PoolConfig {
     /// How often memory is measured of the instances that were used since the last time.
     #[serde(with = "units::duration")]
     pub sample_every: Duration,
-    /// Instances being stopped at once; while there are so many, no further instance is started.
+    /// Maximum number of instances being stopped at once; at the limit, no further instance is started.
     pub stopping: usize,
     /// Runtimes to keep started without a function, of each of `prewarm_kinds`; 0 = none.
     pub prewarm: usize,

@@ -273,7 +273,7 @@ mod tests {
         preparing.forget(&written.path, 6, &[]);
         let again = preparing.get(&written, || prepare(&written, &runs, false)).await.unwrap();
         assert!(Arc::ptr_eq(&again, &prepared) && runs.load(Ordering::Relaxed) == 1);
-        // Whoever has prepared it already keeps that.
+        // An earlier preparation is kept.
         preparing.adopt(&written, &prepare(&written, &runs, false).await.unwrap());
         assert!(Arc::ptr_eq(&preparing.ready(&written).unwrap(), &prepared));
     }

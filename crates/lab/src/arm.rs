@@ -1,39 +1,39 @@
-//! What is measured.
+//! The interface of what is measured.
 
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-/// Something that answers calls.
+/// A measured system that answers calls.
 #[async_trait]
 pub trait Arm: Send + Sync {
-    /// A way to call it, one call at a time; a load of concurrency n opens n of them.
+    /// Opens a connection, which makes one call at a time; a load of concurrency n opens n of them.
     async fn connect(&self) -> Result<Box<dyn Connection>, ArmError>;
 
-    /// Returns when nothing of the calls made is going on any more, so that the next arm is alone.
+    /// Returns when no work of earlier calls is left, so that the next arm is measured alone.
     async fn settle(&self) -> Result<(), ArmError> {
         Ok(())
     }
 }
 
-/// A way to call an arm.
+/// A connection to an arm.
 #[async_trait]
 pub trait Connection: Send {
-    /// One call: returns when its answer is complete and was found right.
+    /// Makes one call: returns when the response is complete and verified.
     async fn call(&mut self) -> Result<(), ArmError>;
 
-    /// A call of what a schedule says; an arm that has only one thing to call takes no notice.
+    /// Makes the call that a schedule selects; an arm with a single call ignores the argument.
     async fn call_which(&mut self, _which: usize) -> Result<(), ArmError> {
         self.call().await
     }
 
-    /// The same of a call that was meant to start at `_intended`; a connection that notes what its calls take counts from then.
+    /// The same with the intended start, from which a connection that records latencies counts.
     async fn call_meant(&mut self, which: usize, _intended: Instant) -> Result<(), ArmError> {
         self.call_which(which).await
     }
 }
 
-/// Why a measurement is not to be had.
+/// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ArmError {
     /// The arm cannot be reached.
@@ -54,10 +54,10 @@ pub enum ArmError {
         /// The beginning of the body.
         body: String,
     },
-    /// There was no answer within this time.
+    /// There was no response within this time.
     #[error("no answer within {} ms", .0.as_millis())]
     Timeout(Duration),
-    /// It answered, but not with what was expected.
+    /// The response was not the expected one.
     #[error("wrong answer: {0}")]
     WrongAnswer(String),
     /// The connection broke.
@@ -65,7 +65,7 @@ pub enum ArmError {
     Broken(std::io::Error),
 }
 
-/// The error is in the text, and so is not the source too.
+/// The error is in the text, and therefore not also the source.
 impl From<std::io::Error> for ArmError {
     fn from(error: std::io::Error) -> Self {
         Self::Broken(error)
@@ -73,7 +73,7 @@ impl From<std::io::Error> for ArmError {
 }
 
 impl ArmError {
-    /// What failures are counted by.
+    /// The kind by which failures are counted.
     pub fn kind(&self) -> String {
         match self {
             Self::Connect { .. } => "connect".into(),

@@ -1,19 +1,19 @@
-//! When calls are meant to start, said before anything is sent.
+//! Schedules of calls, determined before anything is sent.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::Random;
 
-/// A call that is meant to start at a certain time.
+/// A scheduled call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Since the load began.
     pub at: Duration,
-    /// What to call; what the number means is the arm's business.
+    /// Selects the call; the arm interprets it.
     pub which: usize,
 }
 
-/// A schedule. It is walked through, not built: only a trace takes memory.
+/// A schedule. It is iterated lazily, so that only a trace takes memory.
 #[derive(Clone, Debug)]
 pub enum Arrivals {
     /// Evenly spaced.
@@ -33,7 +33,7 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// Those before `end`.
+    /// The arrivals before `end`.
     pub fn until(&self, end: Duration) -> impl Iterator<Item = Arrival> + Send + use<> {
         let mut random = match self {
             Self::Poisson { seed, .. } => Random::new(*seed),
@@ -42,7 +42,7 @@ impl Arrivals {
         let (arrivals, mut n, mut now) = (self.clone(), 0_usize, 0.0);
         std::iter::from_fn(move || {
             let arrival = match &arrivals {
-                // Multiplied, not added up: a million additions drift.
+                // Multiplied, not accumulated: a million additions drift.
                 Self::Constant { rate } => {
                     Arrival { at: Duration::try_from_secs_f64(n as f64 / rate).ok()?, which: 0 }
                 }
@@ -70,7 +70,7 @@ mod tests {
         let at: Vec<_> = Arrivals::Constant { rate: 4.0 }.until(SECOND).map(|a| a.at.as_millis()).collect();
         assert_eq!(at, [0, 250, 500, 750]);
         assert_eq!(Arrivals::Constant { rate: 3.0 }.until(100_000 * SECOND).count(), 300_000);
-        // A rate that is none makes no calls instead of endless ones at once.
+        // An invalid rate makes no calls, rather than endless ones at once.
         assert_eq!(Arrivals::Constant { rate: 0.0 }.until(SECOND).count(), 0);
         assert_eq!(Arrivals::Constant { rate: -1.0 }.until(SECOND).count(), 1);
     }

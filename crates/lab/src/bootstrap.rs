@@ -1,10 +1,10 @@
-//! How sure a median is.
+//! Confidence intervals of medians, by bootstrapping.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Random, median};
 
-/// A median with the interval that it lies in with 95 % confidence.
+/// A median with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Median {
     /// The median of the values.
@@ -13,19 +13,20 @@ pub struct Median {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// How many values.
+    /// Number of values.
     pub n: usize,
 }
 
 const RESAMPLES: usize = 2000;
-/// The least and the greatest of so many values have the median between them in 94 of 100 cases; of four in 88, and one value says nothing.
+/// Minimum number of values: the range of five contains the median in 94 of 100 cases, that of four in 88,
+/// and a single value says nothing.
 pub const FEWEST: usize = 5;
-/// Values that are drawn in all resamples together, at most: of very many values fewer resamples are enough.
+/// Maximum number of values drawn in all resamples together: for very many values, fewer resamples suffice.
 const DRAWS: usize = 20_000_000;
 
 impl Median {
-    /// Percentile bootstrap (Efron, 1979). The same seed gives the same interval. `None` of so few values that no
-    /// interval of theirs has the median as often as it says.
+    /// Percentile bootstrap (Efron, 1979), deterministic by seed. `None` for too few values for an interval
+    /// of that confidence.
     pub fn of(values: &[f64], seed: u64) -> Option<Self> {
         let middle = median(values).filter(|_| values.len() >= FEWEST)?;
         let n = values.len();
@@ -44,7 +45,7 @@ impl Median {
     }
 }
 
-/// The median by selection, without sorting all.
+/// The median by selection, without sorting everything.
 fn middle_of(values: &mut [f64]) -> f64 {
     let middle = values.len() / 2;
     let (below, &mut upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);

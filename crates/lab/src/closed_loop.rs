@@ -1,5 +1,5 @@
-//! A closed loop: each of n connections sends its next call when the last one is answered. It finds how much an arm
-//! can do; it says nothing of latency under a given load, since a slow arm slows its callers down.
+//! Closed-loop load: each of n connections sends its next call when the last one is answered. It measures an
+//! arm's capacity, but not latency under a given load, since a slow arm slows its callers down.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +8,18 @@ use tokio::{task::JoinSet, time::timeout};
 
 use crate::{Arm, ArmError};
 
-/// How an arm is driven.
+/// The load.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Connections at once.
     pub concurrency: usize,
-    /// For how long, after every connection has been warmed.
+    /// Duration, after every connection is warmed up.
     pub duration: Duration,
-    /// Calls of each connection that are not counted.
+    /// Uncounted calls per connection.
     pub warm_up: usize,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Calls answered.
@@ -48,13 +48,13 @@ pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("1 ns to 10 min with 3 digits is a valid histogram")
 }
 
-/// Drives `arm` with `load`. One wrong answer makes the whole measurement fail: a fast error is not a fast call. Nor is one that takes
-/// longer than a histogram can hold.
+/// Drives `arm` with `load`. One wrong response fails the whole measurement: a fast error is not a fast call.
+/// So does a call that takes longer than a histogram can record.
 pub async fn drive(arm: &dyn Arm, load: Load) -> Result<Measured, ArmError> {
     drive_within(arm, load, Duration::from_nanos(LONGEST_NS)).await
 }
 
-/// The same where no answer may take longer than `limit`.
+/// The same with a time limit per response.
 pub async fn drive_within(arm: &dyn Arm, load: Load, limit: Duration) -> Result<Measured, ArmError> {
     let mut connections = Vec::with_capacity(load.concurrency);
     for _ in 0..load.concurrency {
@@ -81,7 +81,8 @@ pub async fn drive_within(arm: &dyn Arm, load: Load, limit: Duration) -> Result<
         loops.spawn(async move {
             let mut latencies = histogram();
             let mut sent = Instant::now();
-            // A caller who comes to it only when the time is over calls once all the same: of no calls there are no figures.
+            // A connection that gets its turn only after the end makes one call all the same: without calls
+            // there are no figures.
             loop {
                 connection.call().await?;
                 let answered = Instant::now();
@@ -104,7 +105,7 @@ pub async fn drive_within(arm: &dyn Arm, load: Load, limit: Duration) -> Result<
         }
         Ok::<_, ArmError>(callers)
     };
-    // A timer for each call would take from what is measured: one for all comes later, and comes.
+    // One timer for all: a timer per call would disturb the measurement. It fires later, but it fires.
     let last = load.duration.saturating_add(limit);
     let callers = timeout(last, answers).await.unwrap_or(Err(ArmError::Timeout(limit)))?;
     Ok(together(begin, callers))
@@ -114,7 +115,8 @@ async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, ArmErro
     timeout(limit, work).await.unwrap_or(Err(ArmError::Timeout(limit)))
 }
 
-/// What the callers measured, each with when its last call was answered. Adding up thousands of histograms takes a part of a second, which is none of the arm's.
+/// Merges the callers' measurements, each with the time of its last response. Merging thousands of histograms
+/// takes a fraction of a second that must not count for the arm.
 fn together(begin: Instant, callers: Vec<(Histogram<u64>, Instant)>) -> Measured {
     let last = callers.iter().map(|(_, answered)| *answered).max().unwrap_or(begin);
     let mut latency_ns = histogram();
@@ -188,7 +190,7 @@ mod tests {
         assert_eq!((measured.calls, measured.wall), (3, Duration::from_secs(3)));
     }
 
-    /// Answers as often as is said, and then no more.
+    /// Answers a given number of times, and then no more.
     struct Stops(usize);
 
     #[async_trait]
@@ -210,7 +212,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_does_not_come_is_not_waited_for_without_end() {
         let limit = Duration::from_secs(1);
-        // In the warm-up, and in what is counted.
+        // During the warm-up, and during the counted part.
         for answers in [1, 3] {
             let load = Load { concurrency: 2, duration: Duration::from_secs(5), warm_up: 2 };
             let ended = drive_within(&Stops(answers), load, limit).await;

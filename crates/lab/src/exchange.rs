@@ -1,4 +1,5 @@
-//! HTTP/1.1 for experiments that look at answers: one connection, kept alive, whole answers in memory.
+//! An HTTP/1.1 client for experiments that inspect responses: one kept-alive connection, whole responses in
+//! memory.
 
 use std::{io, net::SocketAddr};
 
@@ -17,7 +18,7 @@ pub struct HttpClient {
     buffer: BytesMut,
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct HttpAnswer {
     /// The status.
@@ -29,7 +30,7 @@ pub struct HttpAnswer {
 }
 
 impl HttpAnswer {
-    /// The value of the header `name`, which is in lower case.
+    /// The value of a header, by its lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -45,14 +46,14 @@ impl HttpClient {
         Ok(Self { address, stream, buffer: BytesMut::new() })
     }
 
-    /// Whether the server has ended it while nothing was asked. What it says unasked is its end, too.
+    /// Whether the server has closed the connection while idle. Unsolicited data counts as an end, too.
     fn is_closed(&self) -> bool {
         let waits = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
         !self.stream.try_read(&mut [0; 1]).is_err_and(waits)
     }
 
-    /// Sends `request` and reads the answer, whatever its status. Servers end connections that were idle for some seconds: a call that comes later than that
-    /// makes a new one, as every client does.
+    /// Sends `request` and reads the response, whatever its status. Servers close connections after some idle
+    /// seconds; then a new one is opened, as every client does.
     pub async fn exchange(&mut self, request: &HttpRequest) -> Result<HttpAnswer, ArmError> {
         if self.is_closed() {
             *self = Self::connect(self.address).await?;
@@ -84,7 +85,7 @@ impl HttpClient {
         Ok(())
     }
 
-    /// The head, once it is all there.
+    /// The head, once it is complete.
     fn head(&mut self) -> Result<Option<HttpAnswer>, ArmError> {
         let mut headers = [httparse::EMPTY_HEADER; 64];
         let mut response = httparse::Response::new(&mut headers);
@@ -153,7 +154,7 @@ mod tests {
         let request = HttpRequest::new("GET", "/", address, &[], b"", 200);
         let mut client = HttpClient::connect(address).await?;
         client.exchange(&request).await?;
-        // The second answer is read from where the first one ended.
+        // The second response begins where the first one ended.
         client.exchange(&request).await
     }
 
@@ -172,7 +173,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
-            // One answer by each connection, which does not say that it is the last.
+            // One response per connection, without announcing that it is the last.
             while let Ok((mut stream, _)) = listener.accept().await {
                 let _ = stream.read(&mut [0; 4096]).await;
                 stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
@@ -182,7 +183,7 @@ mod tests {
         let mut client = HttpClient::connect(address).await.unwrap();
         for _ in 0..3 {
             assert_eq!(&*client.exchange(&request).await.unwrap().body, b"ok");
-            // Its end is on its way.
+            // The end of the connection is on its way.
             client.stream.readable().await.unwrap();
         }
     }

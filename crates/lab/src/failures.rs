@@ -1,4 +1,4 @@
-//! Calls that did not succeed, by what was wrong with them: they are counted, never left out.
+//! Counts failed calls by kind: they are never left out.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ArmError;
 
-/// How many calls failed, for each kind of failure.
+/// Number of failed calls by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failures(BTreeMap<String, Failed>);
 
@@ -15,20 +15,20 @@ pub struct Failures(BTreeMap<String, Failed>);
 pub struct Failed {
     /// How many.
     pub calls: u64,
-    /// The first of them, in words.
+    /// The first of them, as an example.
     pub example: String,
 }
 
-/// Kinds beyond this many go under one name, so that a server that makes up its statuses takes no memory.
+/// Further kinds are combined under one name, so that a server with arbitrary statuses takes no memory.
 const KINDS: usize = 64;
 
 impl Failures {
-    /// One more.
+    /// Adds a failure.
     pub fn add(&mut self, error: &ArmError) {
         self.add_many(&error.kind(), 1, &error.to_string());
     }
 
-    /// Those of another load.
+    /// Adds the failures of another load.
     pub fn merge(&mut self, other: &Self) {
         other.0.iter().for_each(|(kind, failed)| self.add_many(kind, failed.calls, &failed.example));
     }
@@ -41,7 +41,7 @@ impl Failures {
             .calls += calls;
     }
 
-    /// All of them.
+    /// The total number.
     pub fn calls(&self) -> u64 {
         self.0.values().map(|failed| failed.calls).sum()
     }

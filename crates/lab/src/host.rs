@@ -1,8 +1,8 @@
-//! On what a measurement was made.
+//! Describes the host of a measurement.
 
 use serde::{Deserialize, Serialize};
 
-/// The machine, as far as it tells.
+/// The host's properties, as far as it reveals them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Host {
     /// The processor's name.
@@ -15,7 +15,7 @@ pub struct Host {
     pub kernel: String,
     /// The distribution's name.
     pub os: String,
-    /// Load average of the last minute, when the run began: what else was going on.
+    /// Load average of the last minute when the run began, which shows other activity.
     pub load_1m: f64,
 }
 
@@ -41,7 +41,7 @@ impl Host {
         }
     }
 
-    /// The same without what changes from minute to minute.
+    /// The properties that do not change from minute to minute.
     pub fn lasting(&self) -> serde_json::Value {
         serde_json::json!({
             "cpu": self.cpu, "cores": self.cores, "memory_bytes": self.memory_bytes, "kernel": self.kernel, "os": self.os,

@@ -1,7 +1,8 @@
-//! HTTP/1.1 as a load generator needs it: a request made once, sent many times, its answer checked and thrown away.
+//! An HTTP/1.1 client for load generation: a request is built once and sent many times, its response verified
+//! and discarded.
 //!
-//! The generator shares the machine with what it measures, so what it spends per call is taken from the arm: this client
-//! costs a write, a read and a scan of the headers.
+//! The generator shares the machine with the arm, and whatever it spends per call is taken from the arm: this
+//! client costs a write, a read and a scan of the headers.
 
 use std::{
     net::SocketAddr,
@@ -20,7 +21,7 @@ use tokio::{
 
 use crate::{Arm, ArmError, Connection};
 
-/// A request to send again and again.
+/// A request that is sent repeatedly.
 #[derive(Clone, Debug)]
 pub struct HttpRequest {
     bytes: Arc<[u8]>,
@@ -57,12 +58,12 @@ impl HttpRequest {
 pub struct HttpArm {
     address: SocketAddr,
     requests: Arc<[HttpRequest]>,
-    /// Of all connections together.
+    /// Counter shared by all connections.
     sent: Arc<AtomicUsize>,
 }
 
 impl HttpArm {
-    /// An arm at `address`, which is sent these requests in turn, whichever connection is free.
+    /// An arm at `address` that sends these requests in turn, on whichever connection is free.
     ///
     /// # Panics
     /// If there is no request to send.
@@ -98,17 +99,17 @@ async fn connect(address: SocketAddr) -> Result<TcpStream, ArmError> {
 struct HttpConnection {
     address: SocketAddr,
     stream: TcpStream,
-    /// The server ends the connection with its last answer, as HTTP/1.0 does.
+    /// The server closes the connection after this response, as in HTTP/1.0.
     closing: bool,
     buffer: BytesMut,
     requests: Arc<[HttpRequest]>,
     sent: Arc<AtomicUsize>,
 }
 
-/// A server that sends more than this before its body is not waited for.
+/// Maximum size of a response's head.
 const LONGEST_HEAD: usize = 64 << 10;
 
-/// What follows a response's head.
+/// How the length of a response's body is determined.
 enum Length {
     Known(usize),
     Chunked,
@@ -153,7 +154,7 @@ impl Connection for HttpConnection {
 }
 
 impl HttpConnection {
-    /// Whether the server has closed it while nothing was asked.
+    /// Whether the server has closed the connection while idle.
     fn is_closed(&self) -> bool {
         matches!(self.stream.try_read(&mut [0; 1]), Ok(0))
     }

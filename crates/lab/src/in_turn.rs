@@ -1,4 +1,4 @@
-//! Several servers as one arm.
+//! Combines several arms into one.
 
 use std::sync::{
     Arc,
@@ -9,10 +9,10 @@ use async_trait::async_trait;
 
 use crate::{Arm, ArmError, Connection};
 
-/// Arms that are called strictly in turn, whichever connection is free.
+/// Calls arms strictly in turn, on whichever connection is free.
 pub struct InTurn {
     arms: Arc<[Box<dyn Arm>]>,
-    /// Of all connections together.
+    /// Counter shared by all connections.
     sent: Arc<AtomicUsize>,
 }
 
@@ -29,7 +29,7 @@ impl InTurn {
 
 #[async_trait]
 impl Arm for InTurn {
-    /// One to each arm, made when it is first called.
+    /// A connection to each arm, opened on its first call.
     async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
         let connections = self.arms.iter().map(|_| None).collect();
         Ok(Box::new(Connections { arms: self.arms.clone(), connections, sent: self.sent.clone() }))
@@ -98,7 +98,7 @@ mod tests {
         let counts: Vec<_> = counted.iter().map(|one| (one.connected.clone(), one.called.clone())).collect();
         let arm = InTurn::new(counted.into_iter().map(|one| Box::new(one) as Box<dyn Arm>).collect());
         let mut callers = [arm.connect().await.unwrap(), arm.connect().await.unwrap()];
-        // Two callers over three arms: each caller comes to each arm.
+        // Two callers over three arms: each caller reaches each arm.
         for _ in 0..6 {
             for caller in &mut callers {
                 caller.call().await.unwrap();

@@ -1,6 +1,7 @@
-//! The laboratory: drives arms against each other in one run and reports what it measured.
+//! The laboratory: drives arms against each other in one run, and reports the measurements.
 //!
-//! It knows nothing of Flint: an [`Arm`] is anything that answers calls. What the arms of an experiment are is said by the binary.
+//! It is independent of Flint: an [`Arm`] is anything that answers calls. The binary defines the arms of the
+//! experiments.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Whether two arms differ, whatever their distributions look like.
+//! The Mann–Whitney U test, which compares two arms without assumptions about their distributions.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,23 +7,24 @@ use serde::{Deserialize, Serialize};
 pub struct MannWhitney {
     /// Pairs in which the first sample's value is larger; ties count half.
     pub u: f64,
-    /// How probable a difference like this is when there is none.
+    /// The probability of a difference at least this large if there is none.
     pub p: f64,
     /// Values in the first sample.
     pub n1: usize,
     /// Values in the second one.
     pub n2: usize,
-    /// Effect size, rank-biserial: −1 when all of the first sample lie below the second one, 0 without a difference, 1 when all lie above.
+    /// Effect size, rank-biserial: −1 if the whole first sample is below the second, 0 without a difference,
+    /// 1 if all of it is above.
     pub rank_biserial: f64,
 }
 
-/// Up to this many values in the smaller sample, without ties, p is counted out instead of approximated.
+/// Up to this size of the smaller sample, without ties, p is computed exactly instead of approximated.
 const EXACT: usize = 8;
 /// The exact count needs about n1² · n2² steps.
 const EXACT_LARGER: usize = 200;
 
 impl MannWhitney {
-    /// Compares `a` with `b`; `None` when one of them is empty.
+    /// Compares `a` with `b`; `None` if one of them is empty.
     pub fn test(a: &[f64], b: &[f64]) -> Option<Self> {
         let (n1, n2) = (a.len(), b.len());
         if n1 == 0 || n2 == 0 {
@@ -35,7 +36,7 @@ impl MannWhitney {
         let (mut ranks_of_a, mut ties, mut at) = (0.0, 0.0, 0);
         while at < all.len() {
             let same = all[at..].iter().take_while(|other| other.0 == all[at].0).count().max(1);
-            // Ranks count from 1; equal values share the mean of theirs.
+            // Ranks count from 1; ties get their mean rank.
             let rank = at as f64 + (same as f64 + 1.0) / 2.0;
             ranks_of_a += rank * all[at..at + same].iter().filter(|one| one.1).count() as f64;
             ties += (same as f64).powi(3) - same as f64;
@@ -61,16 +62,17 @@ fn normal(u: f64, m: f64, n: f64, ties: f64) -> f64 {
     if z.is_nan() || z <= 0.0 { 1.0 } else { (2.0 * upper_tail(z)).min(1.0) }
 }
 
-/// In how many of all ways to mix the samples U is at least as far from its mean.
+/// The share of all arrangements of the samples in which U is at least as far from its mean.
 fn exact(u: f64, n1: usize, n2: usize) -> f64 {
-    // ways[i][k]: in how many ways i values of the smaller sample lie among those of the larger one looked at so far, with U = k.
+    // ways[i][k]: the number of arrangements of i values of the smaller sample among those of the larger one
+    // seen so far, with U = k.
     let (few, many) = (n1.min(n2), n1.max(n2));
     let mut ways = vec![vec![0.0; few * many + 1]; few + 1];
     ways[0][0] = 1.0;
     for larger in 0..=many {
         for i in 1..=few {
             for k in larger..=few * many {
-                // One more of the smaller sample above `larger` of the larger one.
+                // The smaller sample's next value lies above `larger` of the larger one's.
                 ways[i][k] += ways[i - 1][k - larger];
             }
         }
@@ -82,7 +84,8 @@ fn exact(u: f64, n1: usize, n2: usize) -> f64 {
     (2.0 * tail / total).min(1.0)
 }
 
-/// The probability of a standard normal beyond `z` > 0: the continued fraction of Laplace where it converges fast, and the series elsewhere.
+/// The tail probability of the standard normal distribution beyond `z` > 0: Laplace's continued fraction
+/// where it converges fast, the series elsewhere.
 fn upper_tail(z: f64) -> f64 {
     let density = (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
     if z > 3.0 {

@@ -1,8 +1,8 @@
-//! Whether the host was quiet enough for what was measured on it to be compared.
+//! Determines whether the host was quiet enough for measurements to be compared.
 //!
-//! Four things spoil a comparison: a hypervisor that takes processors away (steal time), others on the same machine, a processor whose
-//! speed changes, and neighbours who use the cache and the memory. Each is looked at between the measurements, while the laboratory
-//! itself does nothing.
+//! Four things spoil a comparison: a hypervisor that takes processor time away (steal time), other programs
+//! on the machine, a varying processor speed, and neighbours that use the shared cache and memory bandwidth.
+//! Each is probed between measurements, while the laboratory itself is idle.
 
 mod memory;
 mod rest;
@@ -19,43 +19,46 @@ use memory::Memory;
 pub use rest::start_after_rest;
 pub use watch::NoiseWatch;
 
-/// More than this share of the time taken by a hypervisor is too much.
+/// Maximum share of time taken by the hypervisor.
 const MOST_STOLEN: f64 = 0.05;
-/// More than this share of all processors used by others while the laboratory rests is too much.
+/// Maximum share of all processors used by others while the laboratory is idle.
 const MOST_OTHERS: f64 = 0.10;
-/// A slow calibration (90th percentile) takes at most so many times as long as a fast one (10th).
+/// Maximum ratio of slow (90th percentile) to fast (10th) calibrations.
 const MOST_SPREAD: f64 = 1.25;
-/// Of a step through memory likewise. On a virtual machine with 2 processors of a shared host, looked at some 250 times while nothing ran on
-/// it, a step took 90 to 165 ns (5th to 95th percentile; 90th over 10th: 1.5) and in bursts 230 to 310 ns, while the computation took as
-/// long as ever: one look in a hundred was beyond 2 ×. With one of the two processors in use it took 255 ns in the median.
+/// The same for a step through memory. On a virtual machine with 2 processors of a shared host, probed some
+/// 250 times while idle, a step took 90 to 165 ns (5th to 95th percentile; 90th over 10th: 1.5), in bursts
+/// 230 to 310 ns, while the computation took as long as ever: one probe in a hundred was beyond 2 ×. With one
+/// of the two processors in use, the median was 255 ns.
 const MOST_MEMORY_SPREAD: f64 = 2.0;
-/// Steps of the calibration loop, about half a millisecond: a speed, not whether the processor was there all the time.
+/// Steps of the calibration loop, about half a millisecond: short enough to measure the processor's speed
+/// rather than its availability.
 const CALIBRATION_STEPS: u64 = 4_000_000;
 
-/// What was seen between measurements.
+/// A summary of the probes between measurements.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Noise {
-    /// Share of processor time that the hypervisor took, over the whole run.
+    /// Share of processor time taken by the hypervisor, over the whole run.
     pub stolen: f64,
-    /// Share of all processors that others used while the laboratory rested, median.
+    /// Median share of all processors used by others while the laboratory was idle.
     pub others: f64,
-    /// How much the time of a fixed computation varied: its 90th percentile over its 10th.
+    /// Variation of a fixed computation's time: its 90th percentile over its 10th.
     pub spread: f64,
-    /// How much the time of a step through memory varied, likewise; 0 in reports from before it was looked at.
+    /// Variation of the time of a step through memory, likewise; 0 in older reports without it.
     #[serde(default)]
     pub memory_spread: f64,
-    /// How often was looked.
+    /// Number of probes.
     pub looks: usize,
-    /// Tries that were measured in the place of others, because the host was noisy during those.
+    /// Repetitions that replaced tries during which the host was noisy.
     #[serde(default)]
     pub repeated: usize,
-    /// How many times as long a process takes to start after a rest as straight after another one, where that was measured.
+    /// How many times longer a process takes to start after a rest than right after another one, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_after_rest: Option<f64>,
 }
 
 impl Noise {
-    /// What is too much, in words; nothing on a quiet host. A host that was not looked at is not known to be quiet.
+    /// What was too noisy, in words; empty on a quiet host. A host that was never probed is not known to be
+    /// quiet.
     pub fn reasons(&self) -> Vec<String> {
         let percent = |share: f64| 100.0 * share;
         let mut reasons = Vec::new();
@@ -91,26 +94,26 @@ impl Noise {
         reasons
     }
 
-    /// Whether figures of this run may be compared.
+    /// Whether this run's figures may be compared.
     pub fn is_quiet(&self) -> bool {
         self.reasons().is_empty()
     }
 }
 
-/// What one look at the host saw.
+/// The findings of one probe.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Seen {
-    /// Share of all processors that others used meanwhile.
+    /// Share of all processors used by others during the probe.
     others: f64,
-    /// How long a fixed computation took, in seconds, several times.
+    /// Times of a fixed computation, in seconds.
     calibrations: Vec<f64>,
-    /// How long a step through memory took on each processor, in seconds; all walked at once.
+    /// Time of a step through memory on each processor, in seconds; all probed concurrently.
     #[serde(default)]
     walks: Vec<f64>,
 }
 
 impl Seen {
-    /// Looks for about a quarter of a second. What was measured before must have come to rest.
+    /// Probes for about a quarter of a second. Earlier measurements must have come to rest.
     async fn now(memory: &Memory) -> Self {
         let before = Ticks::now();
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -120,7 +123,7 @@ impl Seen {
     }
 }
 
-/// Of /proc/stat: what all processors have done so far.
+/// The processors' accumulated time, from /proc/stat.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Ticks {
     busy: u64,
@@ -156,7 +159,8 @@ impl Ticks {
     }
 }
 
-/// The same work every time: a chain of multiplications that nothing can take apart or foresee.
+/// A fixed amount of work: a chain of dependent multiplications, which can be neither parallelised nor
+/// predicted.
 fn calibration() -> Duration {
     let begin = Instant::now();
     let mut x = hint::black_box(1_u64);
@@ -167,7 +171,7 @@ fn calibration() -> Duration {
     begin.elapsed()
 }
 
-/// What a test wants to be seen.
+/// Findings for tests.
 #[cfg(test)]
 pub(crate) mod scripted {
     pub(crate) use super::Seen;
@@ -176,12 +180,12 @@ pub(crate) mod scripted {
         Seen { others: 0.0, calibrations: vec![0.01], walks: vec![1e-7, 2e-7] }
     }
 
-    /// Others use the processors.
+    /// Other programs use the processors.
     pub(crate) fn busy() -> Seen {
         Seen { others: 0.5, ..quiet() }
     }
 
-    /// Neighbours use the cache and the memory, and nothing else shows it.
+    /// Neighbours use cache and memory, without any other sign.
     pub(crate) fn slow_memory() -> Seen {
         Seen { walks: vec![6e-7, 6e-7], ..quiet() }
     }

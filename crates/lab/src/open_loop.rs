@@ -1,8 +1,9 @@
-//! An open loop: calls start when the schedule says, whatever became of those before them.
+//! Open-loop load: calls start by the schedule, whatever becomes of earlier ones.
 //!
-//! Latency counts from when a call was *meant* to start. A generator that waits for an answer before it sends the next call, and
-//! counts from the sending, leaves out just those calls that would have met a slow moment (coordinated omission). Here a call that finds
-//! all connections taken waits, and its waiting is part of its latency, as it would be for the user who made it.
+//! Latency counts from a call's *intended* start. A generator that waits for a response before it sends the
+//! next call, and counts from the sending, leaves out precisely the calls that would have met a slow moment
+//! (coordinated omission). Here a call that finds all connections busy waits, and its wait is part of its
+//! latency, as for the user who made it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,47 +15,47 @@ use tokio::{
 
 use crate::{Arm, ArmError, Arrival, Arrivals, Connection, Failures, closed_loop::histogram, pacer::Pacer};
 
-/// How an arm is loaded.
+/// The load.
 #[derive(Clone, Debug)]
 pub struct OpenLoad {
-    /// When calls are meant to start.
+    /// The schedule.
     pub arrivals: Arrivals,
-    /// Calls that are meant to start before this are made.
+    /// Only calls intended before this time are made.
     pub duration: Duration,
-    /// Calls that are meant to start before this are made and not counted; part of `duration`.
+    /// Calls intended before this time are made but not counted; part of `duration`.
     pub warm_up: Duration,
-    /// Connections at most. Calls beyond them wait, and no memory is taken for them.
+    /// Maximum number of connections. Calls beyond them wait, without taking memory.
     pub connections: usize,
-    /// How long an answer may take, and how long after the end calls may still be made that were meant to be made before.
+    /// Time limit of a response, and how long after the end overdue calls may still be made.
     pub timeout: Duration,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct OpenMeasured {
-    /// Calls that were meant to be made, without the warm-up.
+    /// Calls that were scheduled, without the warm-up.
     pub intended: u64,
-    /// From when an answered call was meant to start to the end of its answer, in ns.
+    /// From the intended start of an answered call to the end of its response, in ns.
     pub latency_ns: Histogram<u64>,
-    /// From when it was sent, in ns: what the arm took, without what it made others wait.
+    /// From its sending, in ns: the arm's own time, without the wait it caused for others.
     pub service_ns: Histogram<u64>,
-    /// How late the calls were sent, in ns: because of the generator, or because all connections were taken.
+    /// Delay of the sending, in ns: because of the generator, or because all connections were busy.
     pub late_ns: Histogram<u64>,
-    /// Calls without a right answer; they are in no histogram.
+    /// Calls without a correct response; they are in no histogram.
     pub failures: Failures,
-    /// From the end of the warm-up to that of the load, or to the last answer where that came later.
+    /// From the end of the warm-up to the end of the load, or to the last response if later.
     pub wall: Duration,
     /// Connections that were opened.
     pub connections: usize,
 }
 
 impl OpenMeasured {
-    /// Calls answered rightly.
+    /// Correctly answered calls.
     pub fn answered(&self) -> u64 {
         self.latency_ns.len()
     }
 
-    /// Calls answered rightly, per second.
+    /// Correctly answered calls per second.
     pub fn rate(&self) -> f64 {
         self.answered() as f64 / self.wall.as_secs_f64().max(f64::MIN_POSITIVE)
     }
@@ -72,12 +73,13 @@ struct Ended {
     service: Duration,
     late: Duration,
     result: Result<(), ArmError>,
-    /// To be used again; a connection that failed is not.
+    /// For reuse; `None` if it failed.
     connection: Option<Box<dyn Connection>>,
     opened: bool,
 }
 
-/// Loads `arm`. Failed calls are counted by kind; only a generator that cannot work at all is an error.
+/// Drives `arm` with the load. Failed calls are counted by kind; only a failure of the generator itself is an
+/// error.
 pub async fn drive_open(arm: Arc<dyn Arm>, load: &OpenLoad) -> Result<OpenMeasured, ArmError> {
     drive_paced(arm, load, &mut Pacer::thread()?).await
 }
@@ -88,10 +90,10 @@ async fn drive_paced(
     pacer: &mut Pacer,
 ) -> Result<OpenMeasured, ArmError> {
     let free = Arc::new(Semaphore::new(load.connections.max(1)));
-    // As many can end at once as there are connections, so nobody waits to say so.
+    // As many calls can end at once as there are connections, so that sending never blocks.
     let (ended, mut news) = mpsc::channel::<Ended>(load.connections.max(1));
     let mut gathered = Gathered::new();
-    // The connection used last is used first: the others stay idle, as under a lighter load.
+    // A stack: the connection used last is reused first, and the others stay idle, as under a lighter load.
     let mut idle: Vec<Box<dyn Connection>> = Vec::new();
     let begin = Instant::now();
     let give_up = begin + load.duration + load.timeout;
@@ -119,7 +121,7 @@ async fn drive_paced(
         let ended = ended.clone();
         tokio::spawn(async move {
             let one = call.run(counted).await;
-            // The generator is gone only when nobody wants to know any more.
+            // The receiver is gone only if the measurement was cancelled.
             let _ = ended.send(one).await;
             drop(permit);
         });
@@ -134,7 +136,7 @@ async fn drive_paced(
         let why = "all connections were taken until the time was over: the arm does not keep up";
         gathered.failures.add_many("unsent", unsent, why);
     }
-    // The gap after the last call is part of the load, though nothing is sent at its end.
+    // The gap after the last call is part of the load, although nothing is sent at its end.
     let wall = begin.elapsed().max(load.duration).saturating_sub(load.warm_up);
     Ok(gathered.finish(wall))
 }

@@ -1,4 +1,5 @@
-//! Waiting for a point in time. The runtime's own timers are whole milliseconds, which is longer than many calls take.
+//! Waits for a point in time, more precisely than the runtime's timers, whose resolution of a millisecond
+//! exceeds the duration of many calls.
 
 use std::sync::mpsc;
 
@@ -6,10 +7,10 @@ use tokio::{sync::mpsc as asynchronous, time::Instant};
 
 /// How the generator waits.
 pub(crate) enum Pacer {
-    /// On a thread of its own that sleeps by the kernel's timers, some 50 µs exact, without spinning on a processor that the arm could
-    /// use. The thread ends with its sender.
+    /// A thread of its own, which sleeps by the kernel's timers, accurate to some 50 µs, without spinning on
+    /// a processor that the arm could use. It ends with its sender.
     Thread { ask: mpsc::Sender<Instant>, told: asynchronous::Receiver<()> },
-    /// By the runtime's timers; what a paused clock needs.
+    /// The runtime's timers, as a paused clock requires.
     #[cfg(test)]
     Runtime,
 }
@@ -21,7 +22,7 @@ impl Pacer {
         std::thread::Builder::new().name("pacer".into()).spawn(move || {
             for at in asked {
                 std::thread::sleep(at.saturating_duration_since(Instant::now()));
-                // The generator is gone when it was cancelled.
+                // The receiver is gone if the generator was cancelled.
                 let _ = tell.blocking_send(());
             }
         })?;

@@ -1,4 +1,4 @@
-//! What a process and everything it started use, from /proc.
+//! Resources used by a process and its descendants, from /proc.
 
 use std::{collections::HashMap, fs};
 
@@ -11,16 +11,16 @@ pub struct ProcessTree {
 /// Memory of a process tree in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TreeMemory {
-    /// Resident, pages shared between processes counted in each.
+    /// Resident; shared pages count in each process.
     pub rss: u64,
-    /// Resident, shared pages split between those that share them.
+    /// Resident; shared pages are divided among the processes that share them.
     pub pss: u64,
-    /// Resident and shared with nobody.
+    /// Resident and not shared.
     pub private: u64,
 }
 
 impl TreeMemory {
-    /// What has come since `before`.
+    /// The growth since `before`.
     #[must_use]
     pub const fn grown_from(self, before: Self) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl ProcessTree {
         Self { root }
     }
 
-    /// The process ids of the tree, as it is now.
+    /// The process ids of the tree at present.
     pub fn pids(&self) -> Vec<u32> {
         let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
         for pid in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -64,7 +64,7 @@ impl ProcessTree {
         self.pids().into_iter().map(memory_of).sum()
     }
 
-    /// CPU time, user and system, of the whole tree with the children that it has waited for, in µs; in steps of a
+    /// CPU time, user and system, of the whole tree, including children waited for, in µs; in steps of a
     /// clock tick, 10 ms on usual kernels.
     pub fn cpu_us(&self) -> u64 {
         self.pids().into_iter().filter_map(cpu_ticks).sum::<u64>() * US_PER_TICK
@@ -87,13 +87,13 @@ pub fn process_cpu_us(pid: u32) -> u64 {
     (11..=12).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum::<u64>() * US_PER_TICK
 }
 
-/// CPU time that all processors of the machine have spent on anything, in µs: also on processes whose time nobody was told, such as those
-/// that end without being waited for.
+/// CPU time of all processors of the machine, in µs, including that of processes whose time is reported to
+/// nobody, such as those that end without being waited for.
 pub fn machine_cpu_us() -> u64 {
     busy_ticks(&fs::read_to_string("/proc/stat").unwrap_or_default()) * US_PER_TICK
 }
 
-/// user, nice, system, irq and softirq of the first line, without idle, iowait and what other machines took.
+/// user, nice, system, irq and softirq of the first line, without idle, iowait and steal.
 fn busy_ticks(stat: &str) -> u64 {
     let fields: Vec<u64> = stat
         .lines()
@@ -115,7 +115,7 @@ fn stat(pid: u32) -> Option<Vec<String>> {
     Some(text.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The process that started `pid`, or took it over.
+/// The parent of `pid`, possibly after reparenting.
 pub fn parent_of(pid: u32) -> Option<u32> {
     stat(pid)?.get(1)?.parse().ok()
 }
@@ -125,7 +125,7 @@ fn cpu_ticks(pid: u32) -> Option<u64> {
     (11..=14).map(|at| fields.get(at)?.parse::<u64>().ok()).sum()
 }
 
-/// Memory of one process; nothing when it has ended or may not be looked into.
+/// Memory of one process; zero if it has ended or is inaccessible.
 pub fn memory_of(pid: u32) -> TreeMemory {
     // A process that has just ended uses nothing.
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();

@@ -1,17 +1,17 @@
-//! Random numbers that a seed repeats, on every host and in every release: a published generator and textbook transforms, so that
-//! a report's seed is enough to make its schedule again.
+//! Reproducible random numbers: a published generator and textbook transforms, the same on every host and in
+//! every release, so that a report's seed reproduces its schedule.
 
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that always says the same.
+    /// A generator, deterministic by seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A generator of its own for part `part` of what `self` was seeded for: parts do not disturb each other.
+    /// An independent generator for part `part` of the same seed.
     pub fn part(&self, part: u64) -> Self {
         let mut mixed = Self(self.0 ^ part.wrapping_mul(0xd6e8_feb8_6659_fd93));
         Self(mixed.bits())
@@ -54,7 +54,7 @@ impl Random {
     /// Gamma of this shape with mean 1 (Marsaglia and Tsang, 2000).
     pub fn gamma(&mut self, shape: f64) -> f64 {
         if shape < 1.0 {
-            // A shape that is larger by one, and then the power that undoes it.
+            // Sampled with shape + 1, and corrected by a power.
             let boosted = self.gamma(shape + 1.0) * (shape + 1.0);
             return boosted * self.unit().powf(1.0 / shape) / shape;
         }

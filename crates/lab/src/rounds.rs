@@ -1,4 +1,4 @@
-//! Arms in turn: A B C, A B C, …, so that what the machine does meanwhile meets all of them alike.
+//! Measures arms alternately, A B C, A B C, …, so that changes of the machine affect all of them alike.
 
 use std::{io, time::Duration};
 
@@ -9,42 +9,42 @@ use crate::{
     drive, median,
 };
 
-/// An arm and how it is driven.
+/// An arm and its load.
 pub struct ArmPlan {
     /// Its name in the report.
     pub name: String,
-    /// The function it calls, where it calls one.
+    /// The function it calls, if any.
     pub function: Option<String>,
-    /// What is driven.
+    /// The arm.
     pub arm: Box<dyn Arm>,
-    /// How.
+    /// Its load.
     pub load: Load,
-    /// Whose CPU time is charged to it; `None` = not measured.
+    /// The processes whose CPU time counts for it; `None` = not measured.
     pub process: Option<ProcessTree>,
 }
 
-/// What an arm did in each round.
+/// An arm's measurements in each round.
 pub struct ArmRounds {
     /// Its plan.
     pub plan: ArmPlan,
-    /// A measurement a round.
+    /// One measurement per round.
     pub rounds: Vec<Measured>,
     /// CPU time per call in each round, in µs.
     pub cpu_us_per_call: Vec<f64>,
 }
 
 impl ArmRounds {
-    /// Calls per second, a figure a round.
+    /// Calls per second, one figure per round.
     pub fn rates(&self) -> Vec<f64> {
         self.rounds.iter().map(Measured::rate).collect()
     }
 
-    /// A quantile of the latency in µs, a figure a round.
+    /// A quantile of the latency in µs, one figure per round.
     pub fn quantiles_us(&self, quantile: f64) -> Vec<f64> {
         self.rounds.iter().map(|round| round.quantile_us(quantile)).collect()
     }
 
-    /// What its rounds took beside those of another arm, by their medians.
+    /// Compares it with another arm, by the medians of rounds.
     pub fn compared(&self, other: &Self) -> Option<Comparison> {
         let (mine, theirs) = (self.quantiles_us(0.5), other.quantiles_us(0.5));
         let title = match self.plan.load.concurrency {
@@ -60,10 +60,10 @@ impl ArmRounds {
     }
 }
 
-/// Why there are no rounds.
+/// Why the rounds failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RoundsError {
-    /// An arm could not be driven to its end.
+    /// An arm failed.
     #[error("arm {arm}: {error}")]
     Arm {
         /// Its name.
@@ -71,17 +71,17 @@ pub enum RoundsError {
         /// Why.
         error: ArmError,
     },
-    /// What was measured, or seen of the host, could not be kept.
+    /// A measurement or probe could not be stored.
     #[error(transparent)]
     Keep(#[from] io::Error),
 }
 
-/// One try of an arm's round, as it is kept.
+/// A stored try of an arm's round.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     calls: u64,
     wall: Duration,
-    /// Latencies in ns, as they were counted: value and how often.
+    /// The latency histogram in ns: values and counts.
     latency: Vec<(u64, u64)>,
     cpu_us_per_call: Option<f64>,
 }
@@ -107,7 +107,7 @@ impl Kept {
 }
 
 impl ArmRounds {
-    /// What an arm's round is kept under. The first try has the plain name.
+    /// The key of a try. The first one has the plain name.
     fn key(&self, round: usize, attempt: usize) -> String {
         let function = self.plan.function.as_deref().unwrap_or_default();
         let again = if attempt > 1 { format!(" try {attempt}") } else { String::new() };
@@ -132,7 +132,7 @@ impl ArmRounds {
         let before = plan.process.map(|process| process.cpu_us());
         let measured = drive(plan.arm.as_ref(), plan.load).await?;
         let cpu = plan.process.zip(before).map(|(process, before)| {
-            // The uncounted warm-up calls are in the CPU time too; they are few beside the counted ones.
+            // The CPU time includes the few uncounted warm-up calls.
             let calls = measured.calls + (plan.load.concurrency * plan.load.warm_up) as u64;
             process.cpu_us().saturating_sub(before) as f64 / calls.max(1) as f64
         });
@@ -141,10 +141,10 @@ impl ArmRounds {
     }
 }
 
-/// Drives every arm once a round, after one round that is not counted: just-in-time compilers and caches are warm then. What `folder`
-/// has is not driven again. Before and after each arm `noise` looks at the host; an arm waits for a quiet moment, and is driven again where
-/// the host was noisy all the same, within bounds. `part` is what the looks are kept under. `progress` is told before each step what comes
-/// and how many steps are done of how many.
+/// Drives every arm once per round, after an uncounted round that warms up compilers and caches. Rounds
+/// stored in `folder` are not repeated. `noise` probes the host before and after each arm; an arm waits for a
+/// quiet moment, and is driven again if the host was noisy all the same, within bounds. `part` is the key of
+/// the probes. `progress` is told before each step what comes, and how many of how many steps are done.
 pub async fn run_rounds(
     part: &str,
     plans: Vec<ArmPlan>,
@@ -158,11 +158,11 @@ pub async fn run_rounds(
         .map(|plan| ArmRounds { plan, rounds: Vec::new(), cpu_us_per_call: Vec::new() })
         .collect();
     let count = arms.len();
-    // Of each round of each arm, in the order in which they are driven.
+    // The tries of each round of each arm, in the order of driving.
     let mut tries: Vec<Vec<Kept>> =
         (0..rounds * count).map(|at| arms[at % count].kept(at / count + 1, folder)).collect();
     let what = |arm: &ArmRounds, round: usize| format!("{part}: {}", arm.key(round, 1));
-    // All arms together have bounds too: a host that stays noisy is not measured for ever.
+    // The total of repetitions is bounded as well: a host that stays noisy is not measured for ever.
     let mut again = tries.iter().map(|tries| tries.len().saturating_sub(1)).sum::<usize>();
     let may = |made: usize, again: usize| made == 0 || again < NoiseWatch::again(rounds * count);
     let mut is_open = false;
@@ -175,7 +175,8 @@ pub async fn run_rounds(
         progress(&arm.plan.name, at, count * (rounds + 1));
         arm.drive().await?;
     }
-    // Twice: only when all is over it is known how fast this host can be, and so what was noisy from the beginning.
+    // Twice: only at the end is it known how fast this host can be, and so which of the first rounds were
+    // noisy.
     for at in (0..tries.len()).chain(0..tries.len()) {
         let (arm, round, tries) = (&arms[at % count], at / count + 1, &mut tries[at]);
         let what = what(arm, round);
@@ -238,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Two arms, `a` and `b`, in a run of this folder: how often they were called, and what they did in the rounds that count.
+    /// Runs two arms, `a` and `b`, with this folder; returns the number of calls and the counted rounds.
     async fn run(folder: &Path, rounds: usize, looks: &[Seen]) -> (usize, Vec<ArmRounds>, Noise) {
         let identity = Identity {
             experiment: "x".into(),
@@ -266,7 +267,7 @@ mod tests {
         (calls.load(Ordering::Relaxed), arms, noise.noise())
     }
 
-    /// Cannot be connected to.
+    /// Refuses connections.
     struct Gone;
 
     #[async_trait]
@@ -291,7 +292,7 @@ mod tests {
         rounds.map(|round| (round.calls, round.latency_ns.len(), round.wall)).collect()
     }
 
-    /// What was kept as the try of this name.
+    /// The stored try of this name.
     fn kept(folder: &Path, name: &str) -> (u64, Duration) {
         let name = name.replace(' ', "_20");
         let text = std::fs::read(folder.join(format!("results/{name}.json"))).unwrap();
@@ -320,7 +321,8 @@ mod tests {
     async fn an_arm_that_was_noisy_is_driven_again_and_its_quietest_try_counts() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("run");
-        // Before a; after it, and, as nothing is waited for, before its second try; between that and the third; before b; after it.
+        // Before a; after it, which without a wait also serves as the one before its second try; between that
+        // and the third; before b; after b.
         let looks = [quiet(), slow_memory(), quiet(), quiet(), quiet()];
         let (_, arms, noise) = run(&folder, 1, &looks).await;
         let of = |arms: &[ArmRounds], at: usize| (arms[at].rounds[0].calls, arms[at].rounds[0].wall);
@@ -328,7 +330,7 @@ mod tests {
         assert_eq!(of(&arms, 1), kept(&folder, "b  at 1 round 1"));
         assert_eq!((arms[0].cpu_us_per_call.len(), noise.repeated), (1, 1));
         assert!(noise.is_quiet(), "{:?}", noise);
-        // Another start drives nothing and counts the same.
+        // Another start measures nothing and counts the same.
         let (driven, again, noise) = run(&folder, 1, &[]).await;
         assert_eq!((driven, shape(&again), noise.repeated), (0, shape(&arms), 1));
         assert!(noise.is_quiet());
@@ -339,7 +341,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("run");
         let (_, arms, noise) = run(&folder, 1, &vec![busy(); 5]).await;
-        // All are as noisy: the first counts. All that may be driven again was spent on the first arm.
+        // All are equally noisy: the first counts. The first arm used up all repetitions.
         assert_eq!(arms[0].rounds[0].calls, kept(&folder, "a  at 1 round 1").0);
         let tries = std::fs::read_dir(folder.join("results")).unwrap().count();
         assert_eq!((tries, kept(&folder, "a  at 1 round 1 try 3").0 > 0), (4, true));
@@ -352,7 +354,8 @@ mod tests {
     async fn what_only_later_looks_show_to_have_been_noisy_is_driven_again() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("run");
-        // A burst that begins before the run and ends with its second arm: until then nothing is known that it could be compared with.
+        // A burst that begins before the run and ends with its second arm: until then there is nothing to
+        // compare it with.
         let looks = [slow_memory(), slow_memory(), quiet(), quiet(), quiet()];
         let (_, arms, noise) = run(&folder, 1, &looks).await;
         for (arm, name) in arms.iter().zip(["a", "b"]) {

@@ -1,4 +1,4 @@
-//! Where a run keeps what it has measured, so that an interrupted one goes on where it was.
+//! Stores the measurements of a run, so that an interrupted run continues.
 
 use std::{
     fs,
@@ -12,21 +12,21 @@ use serde::{
 };
 use serde_json::Value;
 
-/// What has to be the same for two measurements to belong to one run.
+/// The identity of a run: two measurements belong together only if it is the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// The experiment.
     pub experiment: String,
-    /// Which commit is measured.
+    /// The measured commit.
     pub commit: String,
-    /// Which program: of one commit there are several, of changes that are not in it and of other settings.
+    /// The measured build: one commit has several, with uncommitted changes or other settings.
     #[serde(default)]
     pub program: String,
-    /// On what, without what changes from minute to minute.
+    /// The host's lasting properties.
     pub host: Value,
-    /// How: sizes, seeds, numbers of rounds.
+    /// Sizes, seeds, numbers of rounds.
     pub settings: Value,
-    /// Which version of what is called, where that is not of the commit.
+    /// The version of the workloads, if they are not of the commit.
     #[serde(default)]
     pub workloads: Option<String>,
 }
@@ -42,10 +42,10 @@ pub enum RunFolderError {
         /// What differs: `commit`, `build of the program`, `host`, `settings`, `experiment`, `version of the workloads`.
         what: &'static str,
     },
-    /// It has files that are not of a run.
+    /// It has files that do not belong to a run.
     #[error("{} is not empty and not of a benchmark: choose another folder", .0.display())]
     Foreign(PathBuf),
-    /// Another process keeps the results of its run there now.
+    /// Another process is using it.
     #[error("{} is in use by {by}: wait until that run has ended, or choose another folder", folder.display())]
     InUse {
         /// Which.
@@ -63,15 +63,15 @@ pub enum RunFolderError {
     },
 }
 
-/// A folder with the results of one run; without a folder nothing is kept.
+/// A folder with the results of one run, or none, in which case nothing is stored.
 #[derive(Debug)]
 pub struct RunFolder {
     folder: Option<PathBuf>,
-    /// Held while the run goes on.
+    /// Held during the run.
     _lock: Option<Lock>,
 }
 
-/// Keeps a second run out of a folder. The kernel lets go of it however this process ends.
+/// Keeps a second run out of a folder. The kernel releases it however this process ends.
 #[derive(Debug)]
 struct Lock {
     _folder: fs::File,
@@ -79,24 +79,24 @@ struct Lock {
 }
 
 const IDENTITY: &str = "run.json";
-/// It before it is all there.
+/// The identity while it is being written.
 const IDENTITY_PART: &str = "run.part";
 const RESULTS: &str = "results";
-/// Says whose the lock is; without the lock it says nothing.
+/// Names the owner of the lock; without the lock it has no meaning.
 const OWNER: &str = "run.pid";
 
 impl RunFolder {
-    /// Keeps nothing.
+    /// Stores nothing.
     pub const fn none() -> Self {
         Self { folder: None, _lock: None }
     }
 
-    /// The folder of a run that has ended.
+    /// The folder of a finished run.
     pub fn at(folder: &Path) -> Self {
         Self { folder: Some(folder.to_owned()), _lock: None }
     }
 
-    /// Opens `folder`, which may be missing, empty, or hold a run of this identity. It is nobody else's until this is dropped.
+    /// Opens and locks `folder`, which may be missing, empty, or contain a run with this identity.
     pub fn open(folder: &Path, identity: &Identity) -> Result<Self, RunFolderError> {
         let results = folder.join(RESULTS);
         fs::create_dir_all(folder).map_err(at(folder))?;
@@ -111,7 +111,7 @@ impl RunFolder {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // What a start that was killed, or found the disk full, has left before there was a run.
+                // The remains of a start that was killed or ran out of disk space before there was a run.
                 let is_left = |entry: fs::DirEntry| {
                     [IDENTITY_PART, OWNER].iter().any(|name| entry.file_name() == *name)
                 };
@@ -128,13 +128,14 @@ impl RunFolder {
         Ok(Self { folder: Some(folder.to_owned()), _lock: Some(Lock { _folder: held, owner }) })
     }
 
-    /// Forgets a run that was asked for wrongly: a folder without results may be another's. What was measured or seen stays.
+    /// Removes the identity of a mistaken run without results, so that the folder can be used for another.
+    /// Measurements and probes stay.
     pub fn forget(&self) {
         let Some(folder) = &self.folder else { return };
         let is_new =
             |entry: fs::DirEntry| [IDENTITY, OWNER, RESULTS].iter().any(|name| entry.file_name() == *name);
         let nothing_seen = fs::read_dir(folder).is_ok_and(|entries| entries.flatten().all(is_new));
-        // Only an empty folder can be removed so.
+        // Succeeds only if the folder is empty.
         if nothing_seen && fs::remove_dir(folder.join(RESULTS)).is_ok() {
             let _ = fs::remove_file(folder.join(IDENTITY));
         }
@@ -145,23 +146,23 @@ impl RunFolder {
         self.folder.as_deref()
     }
 
-    /// What an earlier start of this run has measured as `key`; what cannot be read has not been measured.
+    /// The stored measurement of `key`; unreadable ones count as missing.
     pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         serde_json::from_slice(&fs::read(self.result(key)?).ok()?).ok()
     }
 
-    /// Whether an earlier start of this run has measured `key`.
+    /// Whether there is a measurement of `key`.
     pub fn has(&self, key: &str) -> bool {
         self.get::<IgnoredAny>(key).is_some()
     }
 
-    /// Keeps what was measured as `key`; it is there whole or not at all.
+    /// Stores the measurement of `key`, atomically.
     pub fn put<T: Serialize>(&self, key: &str, result: &T) -> Result<(), RunFolderError> {
         let Some(path) = self.result(key) else { return Ok(()) };
         write(&path, &serde_json::to_vec(result).map_err(invalid(&path))?)
     }
 
-    /// Adds a line to a file beside the results; it is on the disk when this returns.
+    /// Appends a line to a file beside the results, durably.
     pub fn append<T: Serialize>(&self, name: &str, line: &T) -> Result<(), RunFolderError> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let path = folder.join(name);
@@ -170,7 +171,7 @@ impl RunFolder {
         add(&path, &text).map_err(at(&path))
     }
 
-    /// The lines that were added to a file, in order. One that cannot be read, such as one that a crash has torn, was never written.
+    /// The lines of a file, in order. An unreadable one, such as one torn by a crash, counts as missing.
     pub fn lines<T: DeserializeOwned>(&self, name: &str) -> Vec<T> {
         let bytes = self.folder.as_ref().and_then(|folder| fs::read(folder.join(name)).ok());
         let lines = bytes.as_deref().unwrap_or_default().split(|byte| *byte == b'\n');
@@ -185,7 +186,7 @@ impl RunFolder {
         }
     }
 
-    /// A name that is safe as a file's and still different for each key.
+    /// A valid file name, unique for each key.
     fn result(&self, key: &str) -> Option<PathBuf> {
         let mut name = String::new();
         for byte in key.bytes() {
@@ -200,12 +201,12 @@ impl RunFolder {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A name that stays is one of nobody.
+        // A remaining name has no meaning.
         let _ = fs::remove_file(&self.owner);
     }
 }
 
-/// Locks the folder itself, which stays as it was for a run that is refused.
+/// Locks the folder itself, which a refused run leaves unchanged.
 fn hold(folder: &Path) -> Result<fs::File, RunFolderError> {
     let held = fs::File::open(folder).map_err(at(folder))?;
     match held.try_lock() {
@@ -244,7 +245,7 @@ fn invalid(path: &Path) -> impl Fn(serde_json::Error) -> RunFolderError + use<> 
     move |error| io(io::Error::other(error))
 }
 
-/// After a torn line a new one begins, or both would be lost.
+/// Starts a new line after a torn one, or both would be lost.
 fn add(path: &Path, line: &[u8]) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().read(true).append(true).create(true).open(path)?;
     let mut last = [b'\n'];
@@ -330,7 +331,7 @@ mod tests {
         let whose = format!("is in use by the run of process {}:", std::process::id());
         assert!(error.contains(&whose), "{error}");
         drop(run);
-        // As a run that was killed leaves it: with the name, without the lock.
+        // The state after a run was killed: with the name, without the lock.
         fs::write(folder.join(OWNER), "1").unwrap();
         RunFolder::open(&folder, &identity()).unwrap();
         assert!(!folder.join(OWNER).exists());
@@ -340,7 +341,7 @@ mod tests {
     fn a_start_that_was_cut_short_leaves_its_folder_to_the_next() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path();
-        // The disk was full.
+        // The state after the disk was full.
         fs::write(folder.join(IDENTITY).with_extension("part"), b"{").unwrap();
         fs::write(folder.join(OWNER), "1").unwrap();
         RunFolder::open(folder, &identity()).unwrap();

@@ -1,6 +1,6 @@
-//! What is said about several rounds.
+//! Summary statistics.
 
-/// The median; `None` of nothing.
+/// The median; `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -12,7 +12,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The value that the share `quantile` of all values does not exceed (nearest rank); `None` of nothing.
+/// The quantile by nearest rank; `None` without values.
 pub fn quantile(values: &[f64], quantile: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -20,7 +20,7 @@ pub fn quantile(values: &[f64], quantile: f64) -> Option<f64> {
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
 
-/// The median of `a`/`b`, taken round by round so that a drift of the machine's speed cancels out.
+/// The median of the ratios `a`/`b` of each round, so that drifts of the machine's speed cancel out.
 pub fn median_ratio(a: &[f64], b: &[f64]) -> Option<f64> {
     let ratios: Vec<f64> = a.iter().zip(b).filter(|(_, b)| **b != 0.0).map(|(a, b)| a / b).collect();
     median(&ratios)

@@ -185,7 +185,7 @@ async fn one_ends(shared: &Shared) {
     }
 }
 
-/// Takes out the runtimes that no target asks for, and those that have ended.
+/// Removes and returns the runtimes that no target asks for, and those that have ended.
 fn surplus(shared: &Shared, grower: &impl Grow) -> Vec<Cell> {
     let mut kept = shared.kept();
     let mut wanted: Vec<(StemKey, usize)> =

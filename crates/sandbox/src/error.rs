@@ -41,7 +41,7 @@ pub enum Error {
         /// Which, with the figures, in words for whoever chose it.
         what: String,
     },
-    /// This host lacks what was asked for.
+    /// This host lacks a feature that the request needs.
     #[error("sandbox {id}: {what} is not available on this host: {remedy}")]
     Unavailable {
         /// The sandbox asked for.

@@ -31,7 +31,7 @@ pub struct Probe {
     pub remedy: String,
 }
 
-/// Whether an ability is there.
+/// Whether the host has an ability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeState {
     /// Works.
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(walls, [ProbeState::Missing; 3]);
     }
 
-    /// AppArmor makes the write to the id map fail; here the map is one that nobody may write.
+    /// AppArmor makes the write to the id map fail; the test uses a map that cannot be written.
     #[test]
     fn a_user_namespace_without_rights_is_told_from_one_with_them() {
         if let Err(error) = try_clone(libc::CLONE_NEWUSER) {

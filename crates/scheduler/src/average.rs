@@ -1,4 +1,4 @@
-//! Moving averages of durations.
+//! Moving averages of durations, with capped outliers.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an operator can set about waiting calls.
+//! Configuration of the queues of waiting calls.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! APIs of the gateway in SQLite.
+//! APIs of the API gateway in SQLite.
 
 use std::sync::Arc;
 

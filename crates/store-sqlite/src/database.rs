@@ -1,4 +1,4 @@
-//! Connections to `flint.db`.
+//! Opens connections to `flint.db`.
 
 use std::{
     io,

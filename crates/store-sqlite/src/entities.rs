@@ -1,4 +1,4 @@
-//! The table of functions, sequences, packages, triggers and rules.
+//! The table of entities: functions, sequences, packages, triggers and rules.
 
 use std::mem;
 

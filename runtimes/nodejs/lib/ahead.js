@@ -1,5 +1,5 @@
 'use strict';
-// Functions compiled before the freeze, and none of them run: V8 compiles a function at its first call, which would be one in every clone.
+// Compiles functions before the freeze without running them: V8 compiles a function at its first call, which would happen in every clone.
 
 const { isProxy } = require('util').types;
 const { describe } = require('./annotate/driver');
@@ -8,7 +8,7 @@ const { Observer } = require('./annotate/observer');
 const { userFile } = require('./annotate/targets');
 
 const now = performance.now.bind(performance); // user code may replace the global one
-const { getOwnPropertyDescriptors, getPrototypeOf, hasOwn, values: valuesOf } = Object; // these too
+const { getOwnPropertyDescriptors, getPrototypeOf, hasOwn, values: valuesOf } = Object; // user code may replace these too
 const { isArray } = Array;
 const { Set, Number } = globalThis;
 
@@ -19,15 +19,16 @@ const DEPENDENCY = /[/\\]node_modules[/\\]/;
 const SHIM = __dirname;
 
 /**
- * What `user` and `shim`, lists of functions, may reach: user code's in its own file and in others under `root` without their dependencies, and the shim's.
- * Of other files as far as V8 tells of them: not of one whose top level it has forgotten, or has not counted.
+ * Compiles the functions that `user` and `shim`, lists of functions, can reach: of the user's code those in the function's own file and in
+ * other files under `root` except dependencies, and the shim's own. Other files are covered as far as V8 reports them: it omits a file
+ * whose top level it has dropped, or has not counted.
  */
 class Ahead {
-  /** Before garbage is collected, after which V8 no longer tells the files of code that has not been called. */
+  /** Must be called before a garbage collection, after which V8 no longer reports the files of functions that were never called. */
   constructor({ user, shim, root }) {
     this.natives = null;
     this.found = [];
-    this.note = null; // what kept it from that
+    this.note = null; // why nothing was compiled, if so
     let observer;
     try {
       this.natives = openCompiler();
@@ -45,7 +46,7 @@ class Ahead {
     }
   }
 
-  /** After practice: some versions of V8 optimise less of what was compiled before its first call. */
+  /** Must be called after the rehearsal: some versions of V8 optimise code less if it was compiled before its first call. */
   compile() {
     tolerant(() => {
       for (const f of this.found) {
@@ -63,15 +64,18 @@ function isUsers(file, root) {
   return file !== null && !DEPENDENCY.test(file.slice(root.length));
 }
 
-/** The functions of these scripts that can be reached from `roots`, nearest first: by what their files have in scope, as properties and as methods of classes. */
+/**
+ * The functions of these scripts that are reachable from `roots`, nearest first: through the scopes of their files, properties and methods
+ * of classes.
+ */
 function reachable(roots, scripts, natives, observer) {
   const untilMs = now() + MOST_MS;
   const found = new Set();
-  const closed = new Set(scripts); // of which the scope has not been looked at
-  const values = new Set(roots); // which is gone through in the order of adding, also of what is added meanwhile
+  const closed = new Set(scripts); // scripts whose scope has not been read yet
+  const values = new Set(roots); // iterated in insertion order, including values added meanwhile
   for (const value of values) {
     if (found.size >= MOST_FUNCTIONS || values.size > MOST_VALUES || now() > untilMs) break;
-    if (isProxy(value)) continue; // whose traps are user code
+    if (isProxy(value)) continue; // its traps are user code
     if (typeof value === 'function') {
       const script = scriptOf(value, natives);
       if (!scripts.has(script)) continue;
@@ -85,7 +89,7 @@ function reachable(roots, scripts, natives, observer) {
   return found;
 }
 
-/** Adds the functions and objects that `value` has; getters are not called. */
+/** Adds the functions and objects that `value` has as properties; does not call getters. */
 function addParts(value, values) {
   for (const { value: part, get, set } of valuesOf(getOwnPropertyDescriptors(value))) {
     for (const one of [part, get, set]) {
@@ -94,7 +98,7 @@ function addParts(value, values) {
   }
 }
 
-/** Plain objects and prototypes with some properties, unlike what data is in. */
+/** Whether it is a plain object or a prototype with few properties, rather than a container of data. */
 function isSmall(value, { isFast }) {
   const parent = getPrototypeOf(value);
   if (isProxy(parent)) return false;

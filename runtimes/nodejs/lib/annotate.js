@@ -1,6 +1,6 @@
 'use strict';
-// Brings what a function's warm-up requests reach into optimised code before the process is frozen and forked.
-// How and why: docs/snapshots.md, 'What the annotator does'.
+// Optimises the code that a function's warm-up requests reach, before the process is frozen and forked. How and why: docs/snapshots.md,
+// 'What the annotator does'.
 
 const v8 = require('v8');
 const vm = require('vm');
@@ -14,11 +14,11 @@ const { Trace } = require('./annotate/trace');
 
 const BATCH = 64;
 const QUIET = 16;
-const PROBING = 64; // calls of each request, so that what little of it is left in a call gets warm
-const COUNTING = 16; // rounds
-const ENOUGH_WAITING = 512; // calls, for V8 to optimise by itself
-const PATIENCE = 0.03; // of the time allowed
-const LOOKING_MS = 150; // what a look at all functions, or a collection, may take
+const PROBING = 64; // calls of each request, so that its rarely called functions get warm
+const COUNTING = 16; // rounds of all requests
+const ENOUGH_WAITING = 512; // calls after which V8 is not waited for any longer
+const PATIENCE = 0.03; // as a fraction of the budget
+const LOOKING_MS = 150; // how long finding all functions, or a collection, may take
 
 /**
  * Replays the `count` kept requests in turn with `replay(i)` until all functions under `root` that they reach are optimised,
@@ -60,7 +60,7 @@ class Annotation {
     try {
       setThreshold(Threshold.EAGER);
       const found = await this.discover();
-      // To look at all functions, V8 forgets everything it knows of the objects they have met.
+      // To find all functions V8 collects garbage, and forgets the object shapes that they have met.
       if (this.relearn !== undefined) this.relearn();
       if (found) await this.warmUp();
       else await this.driver.run(this.driver.limit);
@@ -70,7 +70,7 @@ class Annotation {
     }
   }
 
-  /** Some rounds of the requests with V8 counting the calls, then a look at all function objects. False where this V8 does not allow it. */
+  /** Runs some rounds of the requests while V8 counts calls, then finds all function objects. False if this V8 does not permit that. */
   async discover() {
     let observer;
     try {
@@ -93,17 +93,20 @@ class Annotation {
     }
   }
 
-  /** V8 counts the calls of a function that is made anew in each call only when it has run for a while, so more than once where that is cheap. */
+  /**
+   * V8 counts calls of a function that is created in each call only after it has run for a while, so several rounds are made if they are
+   * cheap.
+   */
   async countingRounds() {
     const { driver } = this;
     for (let i = 0; i < COUNTING && (i === 0 || driver.elapsedMs < driver.budgetMs * PATIENCE); i++) await driver.run(driver.count);
   }
 
   async warmUp() {
-    // V8 itself optimises what is warm; what is left then is asked for by name.
+    // V8 optimises what is warm by itself; the remaining functions are optimised explicitly.
     await this.untilQuiet(1 / 2, QUIET);
-    // A full collection drops the code of functions that are made anew in each call, which nobody holds. So it comes here and not at
-    // the end, and the next pass makes that code again, with a lower bar so that it does not take hundreds of calls.
+    // A full collection drops the code of functions that are created in each call, since nothing else references it. So it comes here
+    // rather than at the end, and the next pass restores that code, with a lower threshold so that it does not take hundreds of calls.
     if (this.hasTime()) {
       this.collect();
       this.targets.collected();
@@ -120,8 +123,8 @@ class Annotation {
   }
 
   /**
-   * Replays until V8 compiles nothing any more and nothing is left. False when a bound comes first,
-   * or `share` of the calls or of the time there still are.
+   * Replays until V8 has stopped compiling and no function is left. False if a limit comes first: `share` of the remaining calls or of the
+   * remaining time.
    */
   async untilQuiet(share, calls) {
     const { driver, natives, targets } = this;
@@ -149,13 +152,13 @@ class Annotation {
     }
   }
 
-  /** Every request twice, and so many calls, or, where they are slow, some time. */
+  /** Whether each request has run twice and enough calls have been made, or, if they are slow, enough time has passed. */
   isEnough(quiet, calls) {
     const { count, elapsedMs, budgetMs } = this.driver;
     return quiet.calls >= 2 * count && (quiet.calls >= calls || elapsedMs - quiet.since >= budgetMs * PATIENCE);
   }
 
-  /** Twice as many calls as before, within reason. */
+  /** Twice as many calls as before, within limits. */
   nextBatch(size) {
     const { count, calls, elapsedMs, budgetMs } = this.driver;
     const affordable = Math.ceil((budgetMs * PATIENCE * Math.max(1, calls)) / Math.max(1, elapsedMs));
@@ -173,7 +176,7 @@ class Annotation {
   }
 }
 
-/** Bytecode of functions that have not run for some collections, and hidden classes without objects, would be dropped. */
+/** Keeps V8 from dropping bytecode that has not run for some collections, and hidden classes without objects. */
 function keepWhatIsCompiled() {
   v8.setFlagsFromString('--no-flush-bytecode');
   v8.setFlagsFromString('--retain-maps-for-n-gc=100');

@@ -1,4 +1,5 @@
 'use strict';
+// One call in progress, from its first frame to the end of its response.
 
 const { Kind, ProtocolError } = require('./frame');
 
@@ -7,7 +8,7 @@ const ACK_EVERY = 256 * 1024;
 /** Flint waits for 500 ms. */
 const CLOSED_WITHIN_MS = 100;
 
-/** One call in progress: its request body as it arrives, and the flow control of its response. */
+/** A call in progress: its request body as it arrives, and the flow control of its response. */
 class Call {
   constructor(id, head) {
     this.id = id;
@@ -23,7 +24,7 @@ class Call {
     this.onCancelled = null;
   }
 
-  /** Keeps a piece of the request body and acknowledges it from time to time. */
+  /** Stores a piece of the request body and acknowledges what has arrived from time to time. */
   receive(link, piece) {
     this.pieces.push(piece);
     this.unreported += piece.length;
@@ -53,7 +54,10 @@ class Call {
     if (this.onCancelled !== null) this.onCancelled();
   }
 
-  /** Settles with `streaming`, or soon after the caller is gone: one with a piece at hand is closed by then, another's may be long in coming. */
+  /**
+   * Settles with `streaming`, or soon after the caller has gone: by then an iterator with a piece ready has been closed, while another's
+   * next piece may be long in coming.
+   */
   whileWanted(streaming) {
     const gone = new Promise((resolve) => {
       const soon = () => setTimeout(resolve, CLOSED_WITHIN_MS);

@@ -1,6 +1,6 @@
 'use strict';
 
-/** What a handler may know of its call: the second argument of `main(params, context)`. */
+/** What a handler may know about its call: the second argument of `main(params, context)`. */
 class Context {
   constructor(init, head) {
     this.activationId = head.activation;
@@ -20,7 +20,7 @@ class Context {
   }
 }
 
-/** Header pairs as an object; a name that occurs again is joined with a comma, as HTTP allows. */
+/** Header pairs as an object. Values of a repeated name are joined with commas, as HTTP allows. */
 function headersToObject(pairs) {
   const object = {};
   for (const [name, value] of pairs) {

@@ -8,7 +8,7 @@ function setAll(variables) {
   }
 }
 
-/** Sets what INIT brings, before user code is loaded. */
+/** Sets the variables that INIT brings, before user code is loaded. */
 function setInitial(init) {
   setAll(init.env);
   if (init.namespace !== undefined) process.env.__OW_NAMESPACE = init.namespace;
@@ -16,13 +16,13 @@ function setInitial(init) {
   if (init.version !== undefined) process.env.__OW_ACTION_VERSION = init.version;
 }
 
-/** Of one namespace, so they hardly ever change: written to the process's environment when they do. */
+/** Variables that depend on the namespace and so rarely change: written to the process's environment when they do. */
 const SELDOM = [
   ['apiKey', '__OW_API_KEY'],
   ['apiHost', '__OW_API_HOST'],
 ];
 
-/** Of one call: laid over the process's environment. */
+/** Variables that differ in every call: layered over the process's environment. */
 const OF_A_CALL = new Map([
   ['__OW_ACTIVATION_ID', 'activation'],
   ['__OW_DEADLINE', 'deadline'],
@@ -30,22 +30,22 @@ const OF_A_CALL = new Map([
 ]);
 
 /**
- * The variables of the current call. Those that differ from call to call never reach the C library: it keeps every value that it was ever
- * given (glibc before 2.41), some 300 bytes a call, and looks through all of them at the next. JavaScript and the processes that
- * it starts see no difference.
+ * The variables of the current call. Those that differ in every call never reach the C library, because glibc before 2.41 keeps every value
+ * that it was ever given, some 300 bytes per call, and searches all of them for the next one. JavaScript and the processes that it starts
+ * see no difference.
  */
 class CallEnvironment {
   constructor() {
     this.head = {};
-    /** What user code has set or, as undefined, deleted since the call began. */
+    /** The variables that user code has set or, as undefined, deleted since the call began. */
     this.changed = null;
     this.current = SELDOM.map(() => undefined);
-    /** What calls find that bring none of their own. */
+    /** The values for calls that bring none of their own. */
     this.initial = this.current.slice();
     process.env = new Proxy(process.env, this.layer());
   }
 
-  /** What INIT or RESTORE has set is there in every call. */
+  /** Makes the variables that INIT or RESTORE has set the initial values of every call. */
   settle() {
     this.initial = SELDOM.map(([, name]) => process.env[name]);
     this.current = this.initial.slice();
@@ -63,12 +63,12 @@ class CallEnvironment {
     }
   }
 
-  /** A variable of the process's environment is written or deleted: the next call writes one of `SELDOM` again. */
+  /** Called when a variable of the process's environment is written or deleted, so that the next call writes those of `SELDOM` again. */
   touch(name) {
     for (let i = 0; i < SELDOM.length; i++) if (SELDOM[i][1] === name) this.current[i] = null;
   }
 
-  /** A variable of `OF_A_CALL`; undefined when there is none. */
+  /** The value of a variable in `OF_A_CALL`; undefined if it has none. */
   value(name) {
     if (this.changed !== null && this.changed.has(name)) return this.changed.get(name);
     const value = this.head[OF_A_CALL.get(name)];
@@ -81,7 +81,7 @@ class CallEnvironment {
     return true;
   }
 
-  /** The handler of the proxy: `env` is the process's own environment. */
+  /** The handler of the proxy for `process.env`; `env` is the process's own environment. */
   layer() {
     return {
       get: (env, name) => (OF_A_CALL.has(name) ? this.value(name) : env[name]),
@@ -98,7 +98,7 @@ class CallEnvironment {
         return delete env[name];
       },
       defineProperty: (env, name, descriptor) => {
-        Object.defineProperty(env, name, descriptor); // Node.js's own refusals
+        Object.defineProperty(env, name, descriptor); // throws where Node.js would
         this.touch(name);
         if (!OF_A_CALL.has(name)) return true;
         delete env[name];

@@ -1,5 +1,5 @@
 'use strict';
-// The module `flint` of user code: what it wants done around a snapshot.
+// The module `flint` for user code: hooks that run around a snapshot.
 
 const Module = require('module');
 const path = require('path');
@@ -18,11 +18,14 @@ function register(hooks, hook) {
 const flint = Object.freeze({
   /** `hook` runs once, before the process is frozen; may be async. The last registered runs first. */
   beforeSnapshot(hook) { register(before, hook); },
-  /** `hook` runs in every clone before its first call; may be async. The first registered runs first. Where no clones are made it runs once, after the code is loaded. */
+  /**
+   * `hook` runs in every clone before its first call; may be async. The first registered runs first. Without clones it runs once, after the
+   * code is loaded.
+   */
   afterRestore(hook) { register(after, hook); },
 });
 
-/** Makes the global `flint`, `require('flint')` and `import 'flint'` work; a package of that name beside the function goes before. */
+/** Makes the global `flint`, `require('flint')` and `import 'flint'` work; a package of that name beside the function takes precedence. */
 function install() {
   Object.defineProperty(globalThis, 'flint', { value: flint, configurable: true, writable: true, enumerable: false });
   const { NODE_PATH } = process.env;
@@ -30,7 +33,7 @@ function install() {
   Module._initPaths();
   if (NODE_PATH === undefined) delete process.env.NODE_PATH;
   else process.env.NODE_PATH = NODE_PATH;
-  // ES modules know no such paths. Hooks in this thread came with Node 22.15; before that they take the global.
+  // ES modules ignore these paths. Node 22.15 introduced hooks in the same thread; earlier versions have only the global.
   if (typeof Module.registerHooks === 'function') Module.registerHooks({ resolve });
 }
 

@@ -1,5 +1,5 @@
 'use strict';
-// Frames of the link: 12 bytes of header, then the payload. No I/O here.
+// The frames of the link: 12 bytes of header, then the payload. No I/O here.
 
 const HEADER_LENGTH = 12;
 const MAX_PAYLOAD = 1024 * 1024;
@@ -9,7 +9,7 @@ const Kind = Object.freeze({
   HELLO: 1, INIT: 2, READY: 3, FREEZE: 4, CLONE: 5, RESTORE: 6, ACK: 7,
   INVOKE: 8, BODY: 9, END: 10, RESULT: 11, LOG: 12, ERROR: 13,
 });
-const { parse, stringify } = JSON; // user code may patch the globals it shares with the shim
+const { parse, stringify } = JSON; // user code may patch the globals that it shares with the shim
 const LAST_KIND = Kind.ERROR;
 
 /** The peer broke the protocol. `code` is the class of the error: length, kind, reserved, truncated, json or order. */
@@ -61,9 +61,8 @@ function checkHeader(buffer, at) {
 }
 
 /**
- * Turns pieces of bytes into frames: `onFrame(kind, fin, call, buffer, start, end, owned)`.
- * A frame that lies whole in a piece is passed on without a copy; `owned` tells that the
- * receiver may keep `buffer`, otherwise it is only valid during the call.
+ * Decodes pieces of bytes into frames: `onFrame(kind, fin, call, buffer, start, end, owned)`. A frame that lies entirely in one piece is
+ * passed on without a copy. `owned` says that the receiver may keep `buffer`; otherwise it is valid only during the call.
  */
 class Decoder {
   constructor(onFrame) {
@@ -74,7 +73,7 @@ class Decoder {
     this.payloadFilled = 0;
   }
 
-  /** Bytes held back because their frame is not complete. */
+  /** Number of bytes held back because their frame is incomplete. */
   get rest() {
     return this.headerFilled + this.payloadFilled;
   }
@@ -95,7 +94,7 @@ class Decoder {
     }
   }
 
-  /** Takes what it can of a frame that is spread over pieces; returns where it stopped. */
+  /** Takes what it can of a frame that is spread over several pieces; returns where it stopped. */
   gather(piece, at, length) {
     if (this.headerFilled < HEADER_LENGTH) {
       const taken = Math.min(HEADER_LENGTH - this.headerFilled, length - at);
@@ -121,7 +120,7 @@ class Decoder {
   }
 }
 
-/** Splits the payload of INVOKE or RESULT; `head` is null when it has none, the body starts at `bodyStart`. */
+/** Splits the payload of INVOKE or RESULT. `head` is null if there is none; the body starts at `bodyStart`. */
 function splitHead(buffer, start, end) {
   if (end - start < 4) throw new ProtocolError('truncated', 'the payload is too short for a head length');
   const length = uint32(buffer, start);
@@ -132,7 +131,7 @@ function splitHead(buffer, start, end) {
   return { head: parseObject(buffer, start + 4, bodyStart), bodyStart };
 }
 
-/** The payload of INVOKE or RESULT; without a head, `head` is null. */
+/** The payload of INVOKE or RESULT; a `head` of null means none. */
 function payloadWithHead(head, body) {
   const json = head === null ? '' : stringify(head);
   const headLength = Buffer.byteLength(json);
@@ -143,7 +142,7 @@ function payloadWithHead(head, body) {
   return payload;
 }
 
-/** Parses a JSON object that the protocol demands. */
+/** Parses a JSON object that the protocol requires. */
 function parseObject(buffer, start, end) {
   let value;
   try {

@@ -1,21 +1,21 @@
 'use strict';
-// Writes of calls that run side by side, put together: what the calls of one read answer before the next goes out with one system call, and
-// wakes Flint once. It leaves when the promises that have been settled are dealt with, not a turn of the event loop later.
+// Merges the writes of concurrent calls: the answers to all calls of one read go out with one system call, and wake Flint once. They leave
+// once the settled promises are handled, not a turn of the event loop later.
 
 const ROOM = 64 * 1024;
 
 // User code may patch it.
 const { nextTick } = process;
 
-/** Holds back what is written to a link until the running code has come to its end. */
+/** Holds back writes to a link until the running code has finished. */
 class Gathered {
-  /** `write(buffer, length)` sends, and keeps nothing of `buffer`. */
+  /** `write(buffer, length)` sends, and keeps no reference to `buffer`. */
   constructor(write) {
     this.send = write;
     this.buffer = Buffer.allocUnsafeSlow(ROOM);
     this.length = 0;
     this.flush = this.flush.bind(this);
-    // What was answered is answered, whoever ends the process.
+    // Answers must be sent even if user code exits the process.
     process.on('exit', this.flush);
   }
 

@@ -1,4 +1,5 @@
 'use strict';
+// The function instance: dispatches the link's frames to loading, calls and snapshots.
 
 const { Kind, ProtocolError, parseObject, splitHead, uint32 } = require('./frame');
 const { Call } = require('./call');
@@ -19,11 +20,11 @@ const MAX_MESSAGE = 64 * 1024;
 const NOBODY_ACKNOWLEDGES = -(2 ** 30); // room for a gigabyte, and still a small integer for V8
 
 /**
- * A function instance: everything the process knows is here. It waits (HELLO sent), loads (INIT came),
- * is ready, and serves calls; several may run at once on the event loop. What a zygote and its clones do besides is in `snapshot.js`.
+ * A function instance with all its state. It waits (HELLO sent), loads (INIT received), is ready, and serves calls, possibly several
+ * concurrently on the event loop. What zygotes and clones do in addition is in `snapshot.js`.
  */
 class Instance {
-  /** `prepared`: what `zygote.prepare` returned, in a process that is to be forked. */
+  /** `prepared`: the result of `zygote.prepare`, in a process that is to be forked. */
   constructor(fd, prepared = {}) {
     this.state = 'waiting';
     this.init = null;
@@ -31,18 +32,18 @@ class Instance {
     this.file = null;
     this.calls = new Map();
     this.environment = new CallEnvironment();
-    /** Where INIT allows calls to run side by side: whose output is whose. */
+    /** Attributes output to calls; set if INIT allows concurrent ones. */
     this.sideBySide = null;
     this.hello = { protocol: 1, runtime: 'nodejs', version: process.versions.node };
     this.zygote = prepared.zygote || null;
     if (prepared.zygote || prepared.reason) this.hello.snapshot = prepared.reason || true;
-    /** In a clone: no user code has run yet, so nothing needs the event loop. */
+    /** In a clone: true while no user code has run, so that nothing needs the event loop. */
     this.passive = false;
-    /** In a zygote that practises what its clones will do, with a handler of its own: what it does in place of `serveFromEventLoop`. */
+    /** In a zygote that rehearses a clone's first call: replaces `serveFromEventLoop`. */
     this.rehearsing = null;
-    /** In a zygote that replays a warm-up request: to be told that it has ended. */
+    /** In a zygote that replays a warm-up request: called when the request has ended. */
     this.onReplayed = null;
-    /** In a clone that serves one call: ends the process, as `endAtOnce(status)`. */
+    /** In a clone that serves a single call: `endAtOnce(status)` ends the process. */
     this.endAtOnce = null;
     /** In a clone whose hooks are running: the frames that wait for them. */
     this.held = null;
@@ -100,7 +101,7 @@ class Instance {
   onLoaded({ entry, file }) {
     this.entry = entry;
     this.file = file;
-    // Without clones this is where a function's connections and the like are opened.
+    // Without clones, a function's connections and the like are opened here.
     const late = this.zygote === null ? flint.runAfter() : this.zygote.loaded();
     if (late === undefined) this.onReady();
     else late.then(() => this.onReady(), (error) => this.onLoadFailed(error));
@@ -152,7 +153,7 @@ class Instance {
   onAck(id, buffer, start, end) {
     if (end - start !== 4) throw new ProtocolError('order', 'an ACK has four bytes');
     const call = this.calls.get(id);
-    if (call !== undefined) call.onAck(uint32(buffer, start)); // an ended call's last ACK may still be on its way
+    if (call !== undefined) call.onAck(uint32(buffer, start)); // the last ACK of an ended call may still arrive
   }
 
   onGone(id) {
@@ -186,7 +187,7 @@ class Instance {
       return;
     }
     this.environment.apply(call.head);
-    const { entry } = this; // not called as a method: its `this` would be the instance
+    const { entry } = this; // not called as a method, whose `this` would be the instance
     let result;
     try {
       result = entry(params, new Context(this.init, call.head));
@@ -202,7 +203,7 @@ class Instance {
     }
   }
 
-  /** A promise that rejects is an application error: a result with the key `error`. */
+  /** A rejected promise is an application error: a result with the key `error`. */
   reject(call, reason) {
     let error = reason;
     if (reason instanceof Error) {
@@ -237,7 +238,7 @@ class Instance {
     }
   }
 
-  /** Sends with `send` when the call's output is in the pipes; a promise it returns is a body to be ended. */
+  /** Calls `send` once the call's output is in the pipes. If it returns a promise, that is of a body, which is then ended. */
   afterFlush(call, send) {
     if (!stdio.isFlushed()) {
       stdio.flush().then(() => this.finish(call, send));
@@ -287,12 +288,12 @@ class Instance {
     this.link.sendJson(Kind.ERROR, id, { kind, message: textOf(message) });
   }
 
-  /** An error that no promise of a call carries: the process is not to be trusted any more. */
+  /** Handles an error that belongs to no call's promise, after which the process is not trustworthy. */
   onUncaught(error) {
     if (process.listenerCount('uncaughtException') > 1) return; // user code handles it
     stdio.printError(error);
     const message = `An error has occurred outside of the handler: ${describe(error)}`;
-    if (this.onReplayed !== null) { // in the middle of a freeze, whose answer this is
+    if (this.onReplayed !== null) { // in the middle of a freeze: this is its answer
       this.link.fd = this.link.home;
       this.calls.clear();
     }
@@ -308,7 +309,7 @@ class Instance {
   }
 }
 
-/** As much of a message as is sent. For half a surrogate pair, which is no text, stands U+FFFD. */
+/** A message cut to the maximum length. A lone surrogate, which is not valid Unicode, becomes U+FFFD. */
 function textOf(message) {
   return Buffer.from(message.slice(0, MAX_MESSAGE)).toString();
 }

@@ -1,14 +1,15 @@
 'use strict';
-// What loading the code leaves in /tmp. A clone has a /tmp of its own, and finds there what a process that has just loaded the code would.
+// Files that loading the code leaves in /tmp. Each clone has an empty /tmp of its own, into which they are copied, so that it finds what a
+// fresh process would.
 
 const { chmodSync, lstatSync, mkdirSync, readFileSync, readdirSync, readlinkSync, symlinkSync, writeFileSync } = require('fs');
 
 const ROOT = '/proc/self/fd/200';
-/** Names are bytes, each a character here. */
+/** Names are treated as bytes, one per character. */
 const BYTES = 'latin1';
 const MOST_BYTES = 1024 * 1024;
 const MOST_FILES = 256;
-/** Kept for speed alone, and in memory by then. */
+/** Directories that only make loading faster; their content is in memory by then. */
 const CACHES = ['/.cache', '/node-compile-cache'];
 
 class LeftInTmp {
@@ -17,19 +18,19 @@ class LeftInTmp {
     this.kept = [];
   }
 
-  /** When the code has been loaded, before its first call. */
+  /** Must be called when the code has been loaded, before its first call. */
   look() {
     if (this.paths === null) this.paths = below();
   }
 
-  /** At the freeze: what of it is still there; a text where that is too much. */
+  /** At the freeze: the files that still exist, or a text if they are too much. */
   found() {
     this.look();
     const found = [];
     const folders = new Set(['']);
     let size = 0;
     for (const path of this.paths) {
-      if (!folders.has(path.slice(0, path.lastIndexOf('/')))) continue; // a call has put a link in the place of its folder, or removed it
+      if (!folders.has(path.slice(0, path.lastIndexOf('/')))) continue; // a call has removed its directory or replaced it with a link
       const place = at(path);
       const status = lstatSync(place, { throwIfNoEntry: false });
       if (status === undefined) continue; // a call has removed it
@@ -50,10 +51,10 @@ class LeftInTmp {
   }
 
   keep(found) {
-    this.kept.push(...found); // the same array: code that has been optimised counts on that
+    this.kept.push(...found); // the same array, on which optimised code depends
   }
 
-  /** In a clone. */
+  /** In a clone: writes the files. */
   put() {
     for (const { path, content, target } of this.kept) {
       const place = at(path);
@@ -61,7 +62,7 @@ class LeftInTmp {
       else if (content === undefined) mkdirSync(place);
       else writeFileSync(place, content, { flag: 'wx' });
     }
-    for (let last = this.kept.length - 1; last >= 0; last--) { // into some folders nothing can be put then
+    for (let last = this.kept.length - 1; last >= 0; last--) { // last, since some of the modes make a directory read-only
       const { path, mode, target } = this.kept[last];
       if (target === undefined) chmodSync(at(path), mode);
     }
@@ -72,7 +73,7 @@ function at(path) {
   return Buffer.from(ROOT + path, BYTES);
 }
 
-/** Paths of all that is in it, folders before what they hold; one more than may be where there are too many. */
+/** The paths of everything in it, directories before their contents; stops one beyond the limit. */
 function below() {
   const found = [];
   const folders = [''];

@@ -1,6 +1,6 @@
 'use strict';
-// The socket to Flint. Reads arrive in one reused buffer; writes are made at once with write(2) (together, where calls run side by side)
-// and only what the socket does not take is queued: a reply costs one system call and no stream machinery.
+// The socket to Flint. Reads arrive in one reused buffer. Writes are made at once with write(2) (merged if calls are concurrent), and only
+// what the socket does not take is queued, so a reply costs one system call and no stream machinery.
 
 const fs = require('fs');
 const net = require('net');
@@ -9,7 +9,7 @@ const { Decoder, HEADER_LENGTH, ProtocolError, encodeFrame, writeHeader } = requ
 
 const READ_BUFFER = 128 * 1024;
 
-// User code may patch the modules it shares with the shim.
+// User code may patch the modules that it shares with the shim.
 const { writeSync } = fs;
 const { stringify } = JSON;
 const EMPTY = Buffer.alloc(0);
@@ -26,10 +26,10 @@ function put(fd, buffer, at, length) {
 }
 
 class Link {
-  /** `onFrame` as in `Decoder`; `onClosed()` when Flint is gone; `onBroken(error)` when it broke the protocol. */
+  /** `onFrame` as in `Decoder`; `onClosed()` when Flint has gone; `onBroken(error)` when Flint violated the protocol. */
   constructor(fd, { onFrame, onClosed, onBroken }) {
     this.fd = fd;
-    /** The link's own descriptor; `fd` leads to /dev/null while a zygote practises. */
+    /** The link's own descriptor; `fd` refers to /dev/null while a zygote rehearses. */
     this.home = fd;
     this.onClosed = onClosed;
     this.onBroken = onBroken;
@@ -37,19 +37,22 @@ class Link {
     this.decoder = new Decoder(onFrame);
     this.buffer = Buffer.allocUnsafeSlow(READ_BUFFER);
     this.socket = null;
-    /** Whether the event loop reads. */
+    /** Whether the event loop reads from the link. */
     this.isOpen = false;
-    /** In a clone that reads without a socket: ends that. */
+    /** In a clone that reads without a socket: stops that. */
     this.unwatch = null;
-    /** Writes to a descriptor: how many bytes went, FULL or GONE. In clones the native helper's, which touches fewer pages. */
+    /**
+     * Writes to a descriptor; returns the number of bytes written, FULL or GONE. In clones it is the native helper's, which touches fewer
+     * pages.
+     */
     this.put = put;
-    /** Where calls run side by side: holds back what they answer for a moment. */
+    /** If calls are concurrent: holds back their answers for a moment. */
     this.gathered = null;
-    /** In clones: sends RESTORE's ACK with what is written next, or before the next wait. */
+    /** In clones: sends RESTORE's ACK with the next write, or before the next wait. */
     this.holdAck = null;
   }
 
-  /** Reads on the event loop from now on. `fd`: another number for the link, which the socket may close in its time. */
+  /** Reads on the event loop from now on. `fd`: a duplicate of the link, which the socket may close. */
   open(fd = this.fd) {
     if (this.put !== put) this.put(this.fd, EMPTY, 0, 0); // sends what the native helper has held back
     if (this.unwatch !== null) this.unwatch();
@@ -65,19 +68,19 @@ class Link {
     this.socket.on('close', this.onClosed);
   }
 
-  /** As `open`, in a clone: by the native helper, until a socket is needed to queue what is written. */
+  /** Like `open`, in a clone: the native helper reads, until a socket is needed to queue writes. */
   watch(native) {
     this.isOpen = true;
     this.unwatch = native.unwatch;
     native.watch();
   }
 
-  /** From now on what is written in one go is sent in one go. */
+  /** Merges the writes made in one go from now on. */
   gather() {
     this.gathered = new Gathered((buffer, length) => this.writeNow(buffer, length));
   }
 
-  /** Ends reading on the event loop; resolves when the socket has closed its descriptor. */
+  /** Stops reading on the event loop; resolves when the socket has closed its descriptor. */
   detach() {
     const { socket } = this;
     this.socket = null;
@@ -89,7 +92,7 @@ class Link {
     });
   }
 
-  /** Reads without the event loop, with `read(buffer)`, for as long as `wanted()`: the socket costs a new process many page faults. */
+  /** Reads with `read(buffer)` rather than the event loop, for as long as `wanted()`: a socket costs a new process many page faults. */
   pump(read, wanted) {
     while (wanted()) {
       const length = read(this.buffer);
@@ -98,7 +101,7 @@ class Link {
     }
   }
 
-  /** `length` bytes are in the buffer; none at the link's end. */
+  /** Handles `length` bytes in the buffer; 0 is the end of the link. */
   arrived(length) {
     if (length === 0) this.onClosed();
     else this.receive(length);
@@ -113,12 +116,12 @@ class Link {
     }
   }
 
-  /** Whether all that was sent has left this process. */
+  /** Whether everything sent has left this process. */
   isWritten() {
     return (this.gathered === null || this.gathered.length === 0) && this.isTaken();
   }
 
-  /** Whether all that was given to the socket has left. */
+  /** Whether everything given to the socket has left. */
   isTaken() {
     return this.socket === null || this.socket.writableLength === 0;
   }

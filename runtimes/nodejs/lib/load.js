@@ -1,5 +1,5 @@
 'use strict';
-// Finds, evaluates and looks into the user's code.
+// Finds and evaluates the user's code, and finds its entry function.
 
 const fs = require('fs');
 const Module = require('module');
@@ -11,15 +11,15 @@ const EXTENSIONS = ['', '.js', '.cjs', '.mjs', '/index.js'];
 const ENTRY_FILES = ['index.js', 'index.mjs', 'index.cjs', 'main.js', 'main.mjs'];
 const ESM_SYNTAX = /Cannot use import statement|Unexpected token 'export'|Cannot use 'import\.meta'|await is only valid/;
 const LOCAL = 'flint:local';
-/** What Node.js hands to a CommonJS module. */
+/** The parameters of Node.js's wrapper around a CommonJS module. */
 const WRAPPED = ['exports', 'require', 'module', '__filename', '__dirname'];
 
 let loadedByThread = null;
-const written = new WeakMap(); // of bound functions
+const written = new WeakMap(); // the user's function of each bound one
 
 /**
- * Loads the function and returns `{ entry, file }`. The result is a promise only for ES modules,
- * so that CommonJS code is ready without a turn of the event loop.
+ * Loads the function and returns `{ entry, file }`. Returns a promise only for ES modules, so that CommonJS code is ready without a turn of
+ * the event loop.
  */
 function load(code, main = 'main') {
   if (typeof code !== 'string' || code === '') throw new Error('Missing main/no code to execute.');
@@ -38,16 +38,19 @@ function pickLater(imported, file, name) {
   });
 }
 
-/** The syntax error of an ES module does not say where it is; Node says it when asked to check the source. Of a file that nothing marks it would check nothing. */
+/**
+ * Adds the place to an ES module's syntax error, which lacks it: Node reports it when asked to check the source. It reads the source from
+ * stdin, since it would not check an unmarked file as a module.
+ */
 function locateSyntaxError(error, file) {
   if (!(error instanceof SyntaxError)) return error;
-  const { spawnSync } = require('child_process'); // costs milliseconds that a good start does not pay
+  const { spawnSync } = require('child_process'); // costs milliseconds that a successful start must not pay
   const { stderr } = spawnSync(process.execPath, ['--check', '--input-type=module'], { input: fs.readFileSync(file), encoding: 'utf8', timeout: 5000 });
   if (stderr && stderr.includes('SyntaxError')) error.stack = stderr.replace('[stdin]', () => file).trim();
   return error;
 }
 
-/** Which file, and which name in it: for a directory `main` may be `file.function`. */
+/** The file and the name in it: for a directory, `main` may be `file.function`. */
 function locate(code, main) {
   if (!fs.existsSync(code)) throw new Error(`The code ${code} does not exist.`);
   if (!fs.statSync(code).isDirectory()) return { file: code, name: main };
@@ -83,7 +86,7 @@ function readManifest(directory) {
   }
 }
 
-/** Whether Node itself takes the file for an ES module. */
+/** Whether Node itself treats the file as an ES module. */
 function isModuleFile(file) {
   const extension = path.extname(file);
   if (extension === '.mjs') return true;
@@ -96,8 +99,8 @@ function isModuleFile(file) {
 }
 
 /**
- * Evaluates a CommonJS file. As in OpenWhisk the entry need not be exported: a line after the source
- * hands out the top-level binding of that name, so the line numbers of the source stay right.
+ * Evaluates a CommonJS file. As in OpenWhisk the entry need not be exported: a line appended to the source exports the top-level binding of
+ * that name, which keeps the source's line numbers.
  */
 function evaluate(file, source, name) {
   const handOut = isBinding(name)
@@ -107,12 +110,12 @@ function evaluate(file, source, name) {
   module.filename = file;
   module.paths = Module._nodeModulePaths(path.dirname(file));
   Module.createRequire(file).cache[file] = module;
-  // Where it takes a third parameter, it would otherwise load what looks like an ES module with require().
+  // With a third parameter Node would otherwise load what looks like an ES module by require().
   const format = Module.prototype._compile.length > 2 ? ['commonjs'] : [];
   try {
     module._compile(source + handOut, file, ...format);
   } catch (error) {
-    // What an unclosed bracket would otherwise be found to lack is in a line that the file does not have.
+    // The error of an unclosed bracket would point to the appended line, so the source is compiled without it.
     if (error instanceof SyntaxError && handOut !== '') vm.compileFunction(source, WRAPPED, { filename: file });
     throw error;
   }
@@ -120,7 +123,7 @@ function evaluate(file, source, name) {
   return { exports: module.exports, local: module[LOCAL] };
 }
 
-/** Whether a variable can have this name: `default`, which can be exported, is none. */
+/** Whether a variable can have this name: `default` can be exported but is not a variable. */
 function isBinding(name) {
   if (!/^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(name)) return false;
   try {
@@ -132,8 +135,8 @@ function isBinding(name) {
 }
 
 /**
- * Whether CommonJS cannot be what the source is. Compiled twice only when a line looks like it:
- * Node would print a warning about a source that it cannot compile.
+ * Whether the source cannot be CommonJS. Compiles it a second time only if a line looks like ES module syntax, because Node would print a
+ * warning about a source that it cannot compile.
  */
 function usesModuleSyntax(source) {
   if (!/^\s*(?:import\b(?!\s*\()|export\b)|\bimport\.meta\b|^\s*(?:const .*)?\bawait\b/m.test(source)) return false;
@@ -145,12 +148,12 @@ function usesModuleSyntax(source) {
   }
 }
 
-/** Imports a `.js` file that uses ES module syntax though nothing marks it as one. */
+/** Imports a `.js` file with ES module syntax that is not marked as one. */
 function importUnmarked(file) {
   const [major, minor] = process.versions.node.split('.').map(Number);
   const detects = major > 22 || (major === 22 && minor >= 7) || (major === 20 && minor >= 19);
   if (detects) return import(pathToFileURL(file));
-  // For such releases Flint gives a function of one file this name as well.
+  // For such releases Flint gives a single-file function this second name.
   const marked = file.replace(/\.js$/, '.mjs');
   if (isSameFile(file, marked)) return import(pathToFileURL(marked));
   return Module.register === undefined ? import(pathToFileURL(file)) : importMarked(file);
@@ -161,7 +164,7 @@ function isSameFile(one, other) {
   return one !== other && a !== undefined && b !== undefined && a.ino === b.ino && a.dev === b.dev;
 }
 
-/** Imports a file as an ES module whatever its name, through a loader hook (Node ≥ 18.19), which Node runs in a thread. */
+/** Imports a file as an ES module whatever its name, by a loader hook (Node ≥ 18.19), which Node runs in a thread. */
 function importMarked(file) {
   loadedByThread = file;
   const url = pathToFileURL(file).href;
@@ -174,7 +177,7 @@ function importMarked(file) {
   return import(`${url}?module`);
 }
 
-/** Picks the entry function out of what the code exports or, in a plain source, defines. */
+/** Finds the entry function among the exports or, in a plain source, the definitions. */
 function pick(exports, local, name) {
   const owners = [exports, exports && exports.default, exports && exports.default && exports.default.default];
   for (const owner of owners) {
@@ -193,7 +196,7 @@ function pick(exports, local, name) {
   throw new Error(`Action entrypoint '${name}' is not a function. ${names.length === 0 ? 'Nothing is exported.' : `Exported: ${names.join(', ')}.`}`);
 }
 
-/** `a.b.c` below `owner` when it is a function, bound to what it hangs on. */
+/** The function `a.b.c` below `owner`, bound to its parent object; undefined if there is none. */
 function follow(owner, name) {
   let parent;
   let value = owner;
@@ -208,19 +211,19 @@ function follow(owner, name) {
   return bound;
 }
 
-/** The function that the user wrote, of an entry. */
+/** The function that the user wrote, for an entry. */
 function asWritten(entry) {
   return written.get(entry) || entry;
 }
 
-/** The stack of an error without the shim's and Node's own frames. */
+/** An error's stack without the frames of the shim and of Node. */
 function userStack(error) {
   const stack = error && error.stack ? String(error.stack) : String(error);
   const shim = path.join(__dirname, '..');
   return stack.split('\n').filter((line) => !/^\s+at /.test(line) || !(line.includes(shim) || line.includes('node:'))).join('\n');
 }
 
-/** The file that could only be loaded by a thread of Node's, which then stays; null where there is none. */
+/** The file that needed a loader thread, which stays; null if there is none. */
 function fileLoadedByThread() {
   return loadedByThread;
 }

@@ -1,12 +1,13 @@
 'use strict';
-// What stands in the way of forking this process: threads, descriptors, handles, requests, timers, children that are not the runtime's own.
+// Finds what prevents this process from being forked: threads, descriptors, handles, requests, timers and children that are not the
+// runtime's own.
 
 const fs = require('fs');
 
-// The event loop keeps it open once fs.watch was used and makes it anew in a clone; a watcher that still runs is a handle.
+// The event loop keeps it open after fs.watch was used and recreates it in a clone; a running watcher is a handle.
 const INOTIFY = 'anon_inode:inotify';
 
-/** What is there before user code is loaded. The thread pool has been started by then, so its threads are known. */
+/** The state before user code is loaded. The thread pool has been started by then, so its threads are known. */
 class Baseline {
   constructor() {
     this.threads = new Set(list('/proc/self/task'));
@@ -14,7 +15,7 @@ class Baseline {
     this.handles = new Set(process._getActiveHandles());
   }
 
-  /** One sentence for each obstacle, with what to do about it. */
+  /** One sentence for each obstacle, with the remedy. */
   obstacles() {
     return [...this.threadsInTheWay(), ...this.handlesInTheWay(), ...this.descriptorsInTheWay(), ...timersInTheWay(), ...childrenInTheWay()];
   }
@@ -58,7 +59,7 @@ function descriptors() {
     try {
       found.set(fd, fs.readlinkSync(`/proc/self/fd/${fd}`));
     } catch {
-      // the one the list itself was read with
+      // the descriptor by which the list itself was read
     }
   }
   return found;

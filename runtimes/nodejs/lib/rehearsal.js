@@ -1,5 +1,5 @@
 'use strict';
-// The path of a clone's first call, run on a dummy: in the zygote so that it is compiled, in a primed clone so that its pages are touched.
+// Runs a clone's first call with dummy input: in the zygote so that its code is compiled, in a primed clone so that its pages are touched.
 // No user code runs.
 
 const fs = require('fs');
@@ -10,16 +10,18 @@ const { Context } = require('./context');
 const { Kind, encodeFrame, payloadWithHead } = require('./frame');
 
 const now = performance.now.bind(performance); // user code may replace the global one
-const { Promise, setImmediate } = globalThis; // these too
+const { Promise, setImmediate } = globalThis; // user code may replace these too
 
 const TIMES = 150;
-/** For V8 to optimise all of the path: it does so some tens of calls after a function's caller, which may contain it then. */
+/**
+ * Enough for V8 to optimise the whole path: it optimises a function some tens of calls after its caller, into which it may then be inlined.
+ */
 const TIMES_TO_OPTIMISE = 600;
-/** However little of the budget is left: it pays for itself in the first clones. */
+/** Used even if less of the budget is left: the first clones gain more than that. */
 const LEAST_MS = 100;
 const CALL = { activation: '0'.repeat(32), deadline: 4e12 };
 const HTTP = { method: 'POST', path: '/', query: '', headers: [['content-type', 'application/json']] };
-/** The heads that Flint sends: V8 prepares for the very shapes of objects that it has met. */
+/** The heads that Flint sends: V8 specialises code for the object shapes that it has met. */
 const HEADS = [{ ...CALL, transaction: '0', apiKey: '0' }, { ...CALL, transaction: '0' }, { ...CALL, ...HTTP, transaction: '0' }];
 
 const RESTORE = { entropy: '0123456789abcdef'.repeat(4), time: 1e15, instance: '0', once: false };
@@ -32,7 +34,7 @@ function restoreAndInvoke(head) {
   return Buffer.concat([encodeFrame(Kind.RESTORE, false, 0, Buffer.from(JSON.stringify(RESTORE))), invoke(head)]);
 }
 
-/** Objects of all shapes that a call makes: V8 forgets those of which there is no object when garbage is collected. */
+/** Objects of all shapes that a call makes, kept because V8 forgets a shape without objects at a garbage collection. */
 function examples(init) {
   const asReceived = [RESTORE, ...HEADS].map((value) => JSON.parse(JSON.stringify(value)));
   return asReceived.map((value) => [value, new Call(1, value), new Context(init, value)]);
@@ -44,13 +46,13 @@ let next = 0;
 let nowhere = -1;
 let kept = null;
 
-/** In place of the native `read`. */
+/** Replaces the native `read`. */
 function read(buffer) {
   next = (next + 1) % dummies.length;
   return dummies[next].copy(buffer);
 }
 
-/** Two of each, different from each other, as a clone has a third: V8 bets on the only one that it has seen called. */
+/** Two variants of each, while a clone has a third: V8 would specialise on the only one that it has seen called. */
 const READS = [read, (buffer) => read(buffer)];
 const NOTHING = [() => {}, () => null];
 
@@ -58,7 +60,10 @@ function answer(params) {
   return { name: params.name };
 }
 
-/** Handlers as different as users', so that optimised code bets on none of them: V8 does on up to four shapes of what it meets in one place. */
+/**
+ * Handlers as diverse as users' are, so that optimised code is specialised on none of them: V8 specialises on up to four shapes in one
+ * place.
+ */
 const HANDLERS = [
   answer,
   async (params) => ({ greeting: params.name }),
@@ -72,11 +77,11 @@ const HANDLERS = [
   () => undefined,
   () => ({}),
 ];
-/** More turns of the queue of microtasks than an asynchronous handler that waits for nothing needs for its answer. */
+/** More turns of the microtask queue than an async handler without waiting needs for its answer. */
 const TURNS = 8;
 const ANSWER_MS = 1000;
 
-/** Leads the link to /dev/null, with a handler of ours; gives back how to end that. */
+/** Redirects the link to /dev/null and replaces the handler; returns a function that undoes it. */
 function begin(instance, handler, nothing = NOTHING[0]) {
   const { entry, state, zygote, passive, rehearsing, link } = instance;
   const { fd, socket, isOpen } = link;
@@ -89,7 +94,7 @@ function begin(instance, handler, nothing = NOTHING[0]) {
   };
 }
 
-/** In a zygote: has /dev/null open from here on, until the end of that takes back what was left. */
+/** In a zygote: opens /dev/null for the rehearsal; returns a function that ends it and restores the state. */
 function beginPractice(instance) {
   nowhere = fs.openSync('/dev/null', 'w');
   return () => {
@@ -100,7 +105,7 @@ function beginPractice(instance) {
   };
 }
 
-/** In a zygote, before anything else: the first call. Warm-up requests, where there are some, teach V8 the rest. */
+/** In a zygote: rehearses the first call. The warm-up requests, if any, train V8 on the rest. */
 function rehearse(instance, becomeClone) {
   const endPractice = beginPractice(instance);
   for (let i = 0; i < TIMES; i++) {
@@ -116,8 +121,8 @@ function firstCall(instance, becomeClone, i) {
 }
 
 /**
- * In a zygote without a warm-up: the first call and further ones, until V8 has optimised them, for `spareMs` milliseconds or a little longer.
- * Not before garbage is collected, which would throw away some of what this makes.
+ * In a zygote without a warm-up: rehearses the first and further calls until V8 has optimised them, for `spareMs` milliseconds or a little
+ * longer. Must not precede a garbage collection, which would discard some of the result.
  */
 async function optimise(instance, becomeClone, spareMs) {
   const untilMs = now() + Math.max(spareMs, LEAST_MS);
@@ -145,7 +150,7 @@ async function calls(instance, becomeClone, i) {
   }
 }
 
-/** Microtasks do, unless user code has put promises of its own in the place of the engine's. What comes too late would go to the real link. */
+/** Microtasks complete the answer, unless user code has replaced the engine's promises. A late answer would go to the real link. */
 async function answered({ calls: open }) {
   for (let turn = 0; open.size > 0 && turn < TURNS; turn++) await undefined;
   for (const untilMs = now() + ANSWER_MS; open.size > 0;) {
@@ -154,7 +159,7 @@ async function answered({ calls: open }) {
   }
 }
 
-/** In a clone, before it is given a call. */
+/** In a clone, before it gets a call. */
 function prime(instance) {
   const end = begin(instance, answer);
   instance.link.receive(read(instance.link.buffer));

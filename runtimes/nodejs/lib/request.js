@@ -1,5 +1,5 @@
 'use strict';
-// From an INVOKE head and its body to the handler's parameters.
+// Turns an INVOKE's head and body into the handler's parameters.
 
 const { headersToObject } = require('./context');
 
@@ -12,14 +12,14 @@ function contentType(headers) {
 }
 
 function isJson(type) {
-  // A regular expression is compiled anew in every clone.
+  // Clones would have to compile a regular expression.
   return type === undefined || type === 'application/json' || /^\s*application\/json\s*(;|$)/i.test(type);
 }
 
-/** A request's body is not what it says it is: the call fails, and its instance does not. */
+/** A request's body does not match its content type: the call fails, but its instance does not. */
 class BodyError extends Error {}
 
-/** `owned`: the handler may keep the buffer, otherwise binary bodies are copied out of it. */
+/** `owned`: the handler may keep the buffer; otherwise binary bodies are copied. */
 function parameters(head, buffer, start, end, owned) {
   const type = contentType(head.headers);
   if (isJson(type)) {

@@ -1,5 +1,5 @@
 'use strict';
-// What a handler may return, and how it goes over the link.
+// The values that a handler may return, and how they are sent over the link.
 
 const { isGeneratorObject } = require('util').types;
 
@@ -10,7 +10,7 @@ const PIECE = 128 * 1024;
 const BINARY = [['content-type', 'application/octet-stream']];
 const NOT_JSON = 'The action did not return a dictionary or array.';
 
-/** Codings that `fetch` takes away. */
+/** Content codings that `fetch` decodes. */
 const DECODED = ['gzip', 'x-gzip', 'deflate', 'br'];
 
 const { stringify } = JSON;
@@ -36,7 +36,7 @@ function toJson(result) {
   return text;
 }
 
-/** Whether the result goes out as bytes instead of JSON. */
+/** Whether the result is sent as bytes rather than JSON. */
 function isBinary(result) {
   if (result === null || typeof result !== 'object') return false;
   const prototype = Object.getPrototypeOf(result);
@@ -44,25 +44,25 @@ function isBinary(result) {
   return ArrayBuffer.isView(result) || result instanceof ArrayBuffer || isResponse(result) || isStream(result);
 }
 
-/** Node.js's own, or that of a package such as undici or node-fetch. */
+/** Whether it is Node.js's own Response, or one of a package such as undici or node-fetch. */
 function isResponse(result) {
   return toStringTag.call(result) === '[object Response]' && typeof result.headers?.get === 'function';
 }
 
-/** Whether a body that is to be sent has been read by the function, or is being read. */
+/** Whether the function has read the body to be sent, or is reading it. */
 function isSpent(result) {
   const body = isResponse(result) ? result.body : result;
   return result.bodyUsed === true || body?.locked === true;
 }
 
-/** Whether `fetch` has decoded what the headers of this response still call encoded. */
+/** Whether `fetch` has decoded a body whose headers still declare it encoded. */
 function isDecoded(response) {
   const encoding = response.headers.get('content-encoding');
   return response.url !== '' && response.body !== null && encoding !== null
     && encoding.split(',').every((coding) => DECODED.includes(coding.trim().toLowerCase()));
 }
 
-/** A generator too, but no other iterable: arrays, strings and Maps are values. */
+/** Accepts generators but no other iterables: arrays, strings and Maps are values. */
 function isStream(result) {
   return Symbol.asyncIterator in result || isGeneratorObject(result) || (typeof ReadableStream === 'function' && result instanceof ReadableStream);
 }
@@ -74,7 +74,7 @@ function toBuffer(piece) {
   throw new ResultError(`A streamed body must consist of strings or bytes, not of ${piece === null ? 'null' : typeof piece}.`);
 }
 
-/** Sends a JSON result; small ones are built in a reused buffer and leave with one system call. */
+/** Sends a JSON result. Small ones are built in a reused buffer and sent with one system call. */
 function sendJson(link, call, text) {
   if (text.length * 3 + HEADER_LENGTH + 4 <= scratch.length) {
     const length = scratch.write(text, HEADER_LENGTH + 4, 'utf8');
@@ -86,7 +86,7 @@ function sendJson(link, call, text) {
   return sendBytes(link, call, null, Buffer.from(text));
 }
 
-/** Sends a body that is there as a whole. Returns a promise only when it has to wait for acknowledgements. */
+/** Sends a complete body. Returns a promise only if it has to wait for acknowledgements. */
 function sendBytes(link, call, head, body) {
   if (body.length + 300 * 1024 <= MAX_PAYLOAD) {
     link.send(Kind.RESULT, true, call.id, payloadWithHead(head, body));
@@ -95,7 +95,7 @@ function sendBytes(link, call, head, body) {
   return sendPieces(link, call, head, [body]);
 }
 
-/** Sends the pieces of a sync or async iterable as they come, within the window of unacknowledged bytes. */
+/** Sends the pieces of a sync or async iterable as they arrive, within the window of unacknowledged bytes. */
 async function sendPieces(link, call, head, pieces) {
   link.send(Kind.RESULT, false, call.id, payloadWithHead(head, Buffer.alloc(0)));
   for await (const piece of pieces) {
@@ -110,7 +110,7 @@ async function sendPieces(link, call, head, pieces) {
   }
 }
 
-/** Sends a result for which `isBinary` holds. The caller sends END after a promise. */
+/** Sends a result for which `isBinary` is true. If this returns a promise, the caller sends END after it. */
 function sendBinary(link, call, result) {
   if (isResponse(result)) {
     const headers = [];
@@ -118,7 +118,7 @@ function sendBinary(link, call, result) {
     for (const [name, value] of result.headers) if (!ofEncoded.includes(name)) headers.push([name, value]);
     const head = { status: result.status, headers };
     if (!result.body) return sendBytes(link, call, head, Buffer.alloc(0));
-    if (ArrayBuffer.isView(result.body)) return sendBytes(link, call, head, toBuffer(result.body)); // of older releases of node-fetch
+    if (ArrayBuffer.isView(result.body)) return sendBytes(link, call, head, toBuffer(result.body)); // older releases of node-fetch
     return sendPieces(link, call, head, result.body);
   }
   const head = { status: 200, headers: BINARY };

@@ -1,15 +1,15 @@
 'use strict';
-// Output of calls that run side by side: what a call prints, wherever its promises and timers take it, goes to Flint as its own lines (LOG)
-// and not to the process's stdout and stderr, where nobody could tell whose it is.
+// Output of concurrent calls: what a call prints, in whatever promise or timer, is sent as its own log lines (LOG) rather than to the
+// process's stdout and stderr, where it could not be attributed.
 
 const { AsyncLocalStorage } = require('async_hooks');
 const { Kind } = require('./frame');
 
 const NEWLINE = 10;
-/** A longer line is cut into several: a frame has an end. */
+/** A longer line is split, since frames are limited. */
 const LONGEST_LINE = 512 * 1024;
 
-/** Knows which call the running code belongs to, and sends what it prints. */
+/** Knows to which call the running code belongs, and sends its output. */
 class SideBySide {
   constructor(link) {
     this.link = link;
@@ -19,13 +19,16 @@ class SideBySide {
     this.intercept(process.stderr, 2);
   }
 
-  /** Runs `work` as a part of `call`. */
+  /** Runs `work` as part of `call`. */
   run(call, work) {
     call.output = [null, [], []];
     return this.storage.run(call, work);
   }
 
-  /** To be called before a call's last frame: sends its unfinished lines. What it prints later is still sent as its own, and then nobody's. */
+  /**
+   * Must be called before a call's last frame: sends its unfinished lines. Later output is still sent as the call's, where nobody receives
+   * it.
+   */
   finish(call) {
     for (const stream of [1, 2]) this.flush(call, stream);
   }

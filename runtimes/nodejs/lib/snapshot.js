@@ -1,5 +1,5 @@
 'use strict';
-// FREEZE and RESTORE: how an instance becomes a zygote, and a clone of it an instance.
+// FREEZE and RESTORE: turn an instance into a zygote, and its clones into instances.
 
 const flint = require('./flint');
 const stdio = require('./stdio');
@@ -11,14 +11,14 @@ const { userStack } = require('./load');
 
 const PRIME = 1;
 
-/** Opens the link and says HELLO when the runtime has settled: what is there by then is not the user's. */
+/** Opens the link and sends HELLO once the runtime has settled: everything that exists by then is the runtime's own. */
 function startZygote(instance) {
   const { link, zygote } = instance;
   link.put = zygote.native.write;
   link.holdAck = zygote.native.holdAck;
   zygote.native.onArrival(link.buffer, link.arrived.bind(link));
   zygote.settleRuntime().then(() => {
-    instance.open(zygote.native.duplicate(link.fd)); // the socket closes its own descriptor when it goes; fd 3 must stay
+    instance.open(zygote.native.duplicate(link.fd)); // the socket closes its descriptor at its end, but fd 3 must stay open
     zygote.drawBaseline();
   });
 }
@@ -28,15 +28,15 @@ function onFreeze(instance, options) {
     throw new ProtocolError('order', 'FREEZE is for a zygote that has loaded its code and runs no call');
   }
   instance.state = 'freezing';
-  setImmediate(() => { // the rehearsal uses the decoder, which is in the middle of this frame
+  setImmediate(() => { // the rehearsal needs the decoder, which is still handling this frame
     const practice = { rehearse: rehearse.bind(null, instance, becomeClone), optimise: optimise.bind(null, instance, becomeClone), further: [serveFromEventLoop, instance.link.watch, instance.link.arrived] };
-    // Bound, not wrapped: a function that has never run would be compiled in every clone.
+    // Bound rather than wrapped: a function that has never run would be compiled in every clone.
     instance.zygote.freeze(instance, options, becomeClone.bind(null, instance, instance.zygote.native.read), practice)
       .catch((error) => refuse(instance, error));
   });
 }
 
-/** The zygote stays what it is until Flint ends the link. */
+/** Reports why the process cannot be frozen; it keeps serving nothing until Flint closes the link. */
 function refuse(instance, error) {
   stdio.printError(error);
   const { link, zygote } = instance;
@@ -45,11 +45,11 @@ function refuse(instance, error) {
   instance.sendError(0, 'snapshot', error.message);
 }
 
-/** Serves the clone's link until the event loop is needed, and leaves it to the event loop then. */
+/** Serves the clone's link directly until the event loop is needed, then on the event loop. */
 function becomeClone(instance, read, flags) {
   instance.state = 'cloned';
   instance.passive = true;
-  const { native, left } = instance.zygote; // which RESTORE takes away
+  const { native, left } = instance.zygote; // RESTORE takes it away
   if (left.kept.length > 0) left.put();
   if (flags & PRIME) prime(instance);
   instance.link.pump(read, () => instance.passive);
@@ -57,7 +57,7 @@ function becomeClone(instance, read, flags) {
   goOn(instance, native);
 }
 
-/** After the microtasks: a handler that only awaits what is there already answers before. */
+/** After the microtasks, so that a handler that awaits only settled values has answered before. */
 function serveFromEventLoop({ link }, native) {
   setImmediate(link.watch.bind(link, native));
 }
@@ -71,7 +71,7 @@ function onRestore(instance, { entropy, once, env }) {
     setAll(env);
     instance.environment.settle();
   }
-  // To end takes less than to wait for being ended: what a clone does after its only call is for nobody.
+  // Exiting is faster than waiting to be killed, and nothing that a clone does after its only call has any effect.
   if (once === true) instance.endAtOnce = native.exit;
   instance.zygote = null;
   if (!flint.hasAfter() || instance.rehearsing !== null) {
@@ -98,7 +98,7 @@ function restored(instance) {
   else link.send(Kind.ACK, false, 0);
 }
 
-/** Keeps a frame that came before the hooks were done. */
+/** Stores a frame that arrived before the hooks were done. */
 function hold(instance, kind, fin, id, payload) {
   instance.held.push([kind, fin, id, Buffer.from(payload)]);
 }

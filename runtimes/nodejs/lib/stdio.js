@@ -1,5 +1,5 @@
 'use strict';
-// The function's stdout and stderr. What a call wrote must be in the pipes before its answer leaves.
+// The function's stdout and stderr. Output of a call must be in the pipes before its answer is sent.
 
 const { dirname, sep } = require('path');
 const { inspect } = require('util');
@@ -8,11 +8,11 @@ const SHIM = dirname(__dirname) + sep;
 
 let streams = [];
 
-/** Opens both streams ahead of the first call and makes their pipes blocking, so that a write is complete when it returns. */
+/** Opens both streams before the first call and makes their pipes blocking, so that a write is complete when it returns. */
 function prepare() {
   streams = [process.stdout, process.stderr];
   for (const stream of streams) {
-    stream.on('error', () => {}); // the reader is gone, or user code ended the stream: nobody to tell
+    stream.on('error', () => {}); // the reader has gone, or user code ended the stream
     if (stream._handle && typeof stream._handle.setBlocking === 'function') stream._handle.setBlocking(true);
   }
 }
@@ -21,7 +21,7 @@ function isFlushed() {
   return streams[0].writableLength === 0 && streams[1].writableLength === 0;
 }
 
-/** Resolves when both streams have handed everything to their pipes (or cannot any more). */
+/** Resolves when both streams have written everything to their pipes, or cannot any more. */
 function flush() {
   return Promise.all(streams.map((stream) => new Promise((resolve) => {
     if (stream.writableLength === 0 || stream.destroyed || stream.writableEnded) resolve();
@@ -40,10 +40,13 @@ function printError(error) {
   print(text);
 }
 
-/** What Node.js writes for frames that an error has in common with its cause, the shim's among them. */
+/** Node.js's text for frames that an error shares with its cause, which include the shim's. */
 const IN_COMMON = / lines matching cause stack trace \.\.\.$/;
 
-/** Without frames of the shim, and of Node.js below them. The last line of a stack opens the list of the error's own properties, or goes on in a list of errors. */
+/**
+ * Removes frames of the shim, and of Node.js below them. The last line of a stack may open the list of the error's own properties, or
+ * continue in a list of errors.
+ */
 function ofUser(text) {
   const lines = [];
   let below = false;
@@ -56,7 +59,7 @@ function ofUser(text) {
   return lines.join('\n');
 }
 
-/** Prints a line to stderr, if it is still there. */
+/** Prints a line to stderr, if it is still open. */
 function print(text) {
   try {
     if (!streams[1].writableEnded) streams[1].write(`${text}\n`);

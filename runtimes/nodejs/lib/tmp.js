@@ -1,6 +1,7 @@
 'use strict';
-// Paths below /tmp. In a sandbox that is forked, /tmp is a link to a file system that is mounted nowhere (descriptor 200): the kernel gives paths
-// from its root, `/x` for `/tmp/x`, or none at all. What asks for them is answered here, before user code is loaded.
+// Corrects paths below /tmp. In a sandbox that is forked, /tmp is a link to a file system without a mount point (descriptor 200), for which
+// the kernel returns paths from its root, `/x` for `/tmp/x`, or none. The functions that return such paths are replaced before user code is
+// loaded.
 
 const fs = require('fs');
 
@@ -10,7 +11,7 @@ const TMP = 200;
 const O_PATH = 0o10000000;
 const DELETED = ' (deleted)';
 
-/** The path of what a link of /proc leads to, when that is below /tmp; else null. */
+/** The path that a link in /proc refers to, if it is below /tmp; otherwise null. */
 function named(link) {
   try {
     if (statSync(link).dev !== fstatSync(TMP).dev) return null;
@@ -22,20 +23,20 @@ function named(link) {
   }
 }
 
-/** Where `file` leads, when that is below /tmp; else null, also when there is nothing. */
+/** The path that `file` resolves to, if it is below /tmp; null otherwise, or if it does not exist. */
 function resolved(file) {
   let fd = -1;
   try {
     fd = openSync(file, O_PATH);
     return named(`/proc/self/fd/${fd}`);
   } catch {
-    return null; // for Node.js to say what is wrong
+    return null; // Node.js will report the error
   } finally {
     if (fd >= 0) closeSync(fd);
   }
 }
 
-/** As the caller wants it: text, or bytes. */
+/** Encodes a path as the caller asked: as text or bytes. */
 function encoded(found, options) {
   const encoding = typeof options === 'string' ? options : options && options.encoding;
   if (!encoding || encoding === 'utf8' || encoding === 'utf-8') return found;

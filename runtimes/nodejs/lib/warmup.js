@@ -1,6 +1,6 @@
 'use strict';
-// The replay of the warm-up requests before the freeze. They take the very path of a call that comes over the link: V8 optimises for
-// the shapes of the objects it has seen, and a clone's first call must not bring others.
+// Replays the warm-up requests before the freeze, through exactly the path of a call from the link: V8 specialises code for the object
+// shapes that it has seen, and a clone's first call must not bring others.
 
 const fs = require('fs');
 const path = require('path');
@@ -10,12 +10,12 @@ const DEADLINE_MS = 60000;
 const BUDGET_MS = 10000;
 const GRACE_MS = 1000;
 
-/** How long everything before the freeze may take, about. */
+/** The approximate time budget for everything before the freeze. */
 function budget(options) {
   return options.budgetMs ?? BUDGET_MS;
 }
 
-/** A warm-up request as the payload of an INVOKE that has no mark of a warm-up. */
+/** A warm-up request as the payload of an INVOKE without the warm-up mark. */
 function toPayload({ head: { warmup, ...head }, body }) {
   return payloadWithHead({ ...head, deadline: Date.now() + DEADLINE_MS }, body);
 }
@@ -32,7 +32,7 @@ function replay(instance, request) {
   });
 }
 
-/** With the answers going nowhere. */
+/** Runs the warm-up with the answers discarded. */
 async function run(instance, requests, options, tools) {
   const { link } = instance;
   link.fd = fs.openSync('/dev/null', 'w');
@@ -52,7 +52,10 @@ async function run(instance, requests, options, tools) {
   }
 }
 
-/** Replays until everything is optimised, or as often as `options` allow: `{ report, collected }`; `collected`: garbage has been, in full. */
+/**
+ * Replays until everything is optimised, within `options`. Returns `{ report, collected }`; `collected` says whether there has been a full
+ * collection.
+ */
 async function runAll(instance, requests, { calls = 2000, budgetMs = BUDGET_MS, annotate = true }, { collect, practise }) {
   if (requests.length === 0 || calls === 0 || !annotate) return { report: await repeat(instance, requests, calls, budgetMs), collected: false };
   const report = await require('./annotate').annotate({
@@ -67,7 +70,7 @@ async function runAll(instance, requests, { calls = 2000, budgetMs = BUDGET_MS, 
   return { report, collected: true };
 }
 
-/** Without an annotator: the calls alone. */
+/** Without the annotator: only makes the calls. */
 async function repeat(instance, requests, calls, budgetMs) {
   const begin = performance.now();
   let done = 0;

@@ -1,11 +1,11 @@
 'use strict';
-// A process that is warmed up, frozen, and from then on only forked: docs/link-protocol.md, "Zygotes and clones".
+// A process that is warmed up, frozen, and then only forked: docs/link-protocol.md, "Zygotes and clones".
 
 const fs = require('fs');
 const inspector = require('inspector');
 const path = require('path');
 const v8 = require('v8');
-const { runInNewContext } = require('vm'); // before it is replaced by one whose contexts every clone seeds
+const { runInNewContext } = require('vm'); // kept before it is replaced by one whose contexts are seeded in every clone
 const { Threshold, withThreshold } = require('./annotate/threshold');
 const flint = require('./flint');
 const stdio = require('./stdio');
@@ -26,10 +26,10 @@ const now = performance.now.bind(performance); // user code may replace the glob
 
 function nothing() {}
 
-/** The process cannot be forked as it is; the message says what to do. */
+/** The process cannot be forked in its present state; the message says what to do. */
 class NotForkable extends Error {}
 
-/** Before user code is loaded: `{ zygote }`, or `{ reason }` when this process cannot become one. */
+/** Called before user code is loaded: returns `{ zygote }`, or `{ reason }` if this process cannot become one. */
 function prepare() {
   if (!fs.existsSync(HELPER)) return { reason: 'the native helper was not built: no C compiler when Flint was built' };
   try {
@@ -53,12 +53,12 @@ class Zygote {
 
   /** Starts what the runtime itself may need later. */
   async settleRuntime() {
-    await fs.promises.stat('/'); // the thread pool
-    process.once('SIGWINCH', nothing); // the pipe that signals go through
+    await fs.promises.stat('/'); // starts the thread pool
+    process.once('SIGWINCH', nothing); // opens the pipe that delivers signals
     process.removeListener('SIGWINCH', nothing);
   }
 
-  /** What is there now is the runtime's own. */
+  /** Records what exists now as the runtime's own. */
   drawBaseline() {
     this.baseline = new Baseline();
   }
@@ -74,8 +74,9 @@ class Zygote {
   }
 
   /**
-   * Makes `instance` ready to be forked and forks it for every CLONE; `becomeClone(flags)` runs in each clone, and nothing
-   * more in this process. `practice`: both ways to run what becomes of a clone beforehand, and functions of it that neither reaches. Rejects with NotForkable when something is in the way; the instance then is as before.
+   * Freezes `instance` and forks it for every CLONE. `becomeClone(flags)` runs in each clone; nothing more runs in this process.
+   * `practice`: two ways to rehearse a clone's path, and functions that neither of them reaches. Rejects with NotForkable if there is an
+   * obstacle; then the instance is as before.
    */
   async freeze(instance, options, becomeClone, { rehearse, optimise, further }) {
     const began = now();
@@ -95,7 +96,7 @@ class Zygote {
     const left = this.left.found();
     if (typeof left === 'string') throw new NotForkable(left);
     await instance.link.detach();
-    // A full collection drops optimised code that nothing but a past call held on to: it is for the annotator to do it in time.
+    // A full collection drops optimised code that only a past call referenced; the annotator triggers it in time.
     if (!collected) collect();
     if (!isWarmedUp && budget > 0) await optimise(budget - (now() - began));
     ahead?.compile();
@@ -105,13 +106,13 @@ class Zygote {
     report.notes.push(...unique.notes());
     report.hugePageBytes = options.hugePages === false ? 0 : this.native.hugePages();
     report.rssBytes = process.memoryUsage.rss();
-    this.left.keep(left); // not before: practice ends here
+    this.left.keep(left); // not before the rehearsal has ended
     await this.serve(instance, report, becomeClone);
   }
 
   /**
-   * In a turn of the event loop of its own: no event of the zygote is half handled in a clone.
-   * The promise stays open in clones; it rejects when the process cannot be frozen after all.
+   * Forks in a turn of the event loop of its own, so that no event of the zygote is half handled in a clone. The promise never settles in
+   * clones; it rejects if the process cannot be frozen after all.
    */
   serve(instance, report, becomeClone) {
     const ack = encodeFrame(Kind.ACK, false, 0, Buffer.from(JSON.stringify(report)));
@@ -131,7 +132,7 @@ class Zygote {
     });
   }
 
-  /** Waits a little for what is about to end by itself. */
+  /** Waits briefly for what is about to end by itself. */
   async settle() {
     const file = fileLoadedByThread();
     if (file !== null) {
@@ -157,8 +158,8 @@ async function runHooks() {
 }
 
 /**
- * After a full collection V8 sweeps a page when it next needs room there: every clone would do that anew, and copy the page.
- * To iterate over the heap, as this profile does, it has to be swept.
+ * After a full collection V8 sweeps a page when it next allocates there, so every clone would do so and copy the page. Iterating over the
+ * heap, as this profile does, forces all pages to be swept.
  */
 function finishSweeping() {
   const session = new inspector.Session();
@@ -172,7 +173,7 @@ function finishSweeping() {
   }
 }
 
-/** The engine's own collector; the flag is off again when user code could see it. */
+/** The engine's collector; the flag is off again before user code could see it. */
 function exposeGc() {
   v8.setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc');

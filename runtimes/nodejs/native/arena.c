@@ -1,8 +1,8 @@
-/* Puts the pages of V8's heap side by side. Works when this library is preloaded.
+/* Places the pages of V8's heap next to each other. Works when this library is preloaded.
  *
- * V8 asks for each heap page of 256 KiB at a random address of its own. Thirty of them then need ninety tables of the processor's page tables,
- * which every fork copies and every end of a clone frees, and none of them can share a huge page. Here they get consecutive addresses in
- * one range, whose place is random. An address is a wish: where something is in the way, the kernel chooses. */
+ * V8 asks for each 256 KiB heap page at a random address. Thirty of them then need ninety page tables, which every fork copies and every
+ * exit of a clone frees, and none of them can share a huge page. Here they get consecutive addresses in one range, whose place is
+ * random. An address is only a hint: if it is taken, the kernel chooses another. */
 #define _GNU_SOURCE
 #include "arena.h"
 
@@ -19,7 +19,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 static const size_t small_page = 4 << 10, heap_page = 256 << 10, huge_page = 2 << 20;
-/* Above: what is reserved for compiled code, which has its place near Node.js's own. */
+/* Larger mappings are reserved for compiled code, which must be near Node.js's own. */
 static const size_t largest = 64 << 20;
 static const uintptr_t lowest = (uintptr_t)1 << 40, range_length = (uintptr_t)1 << 40, ranges = 63;
 
@@ -33,19 +33,19 @@ __attribute__((constructor)) static void choose_range(void) {
   if (drawn != NULL) memcpy(&random, drawn, sizeof random);
   random *= UINT64_C(0x9e3779b97f4a7c15); /* those bytes also guard the stack: an address must not tell them */
   first = lowest + (random >> 58) % ranges * range_length + ((random >> 20) & 0x3ffff) * huge_page;
-  /* The first heap page is V8's read-only one, which cannot share a huge page with others. */
+  /* V8's first heap page is read-only, and so cannot share a huge page with others. */
   atomic_store(&next, first - heap_page);
   unsetenv("LD_PRELOAD");
 }
 
-/* Memory that is like V8's own and of use to nobody: what lies on both sides of it becomes one mapping. */
+/* Maps unused memory with the attributes of V8's, so that the kernel merges the mappings on both sides of it. */
 static void fill(uintptr_t start, uintptr_t end) {
   void *at = (void *)start;
-  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE; /* where something is, it stays */
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE; /* existing mappings stay */
   if (end > start && (void *)syscall(SYS_mmap, at, end - start, PROT_READ | PROT_WRITE, flags, -1, 0) == at) madvise(at, end - start, MADV_DONTFORK);
 }
 
-/* Large objects end within a heap page; V8 gives back the rest of it. */
+/* Large objects end within a heap page, and V8 unmaps the rest of it. */
 static void fill_behind(uintptr_t at) {
   unsigned char present;
   uintptr_t gap = at;
@@ -53,7 +53,7 @@ static void fill_behind(uintptr_t at) {
   fill(gap, at);
 }
 
-/* The address to ask for. V8 asks for so much more than it keeps that it can cut out a piece which begins at a multiple of a heap page. */
+/* The address to ask for. V8 asks for more than it keeps, so that it can trim the mapping to a multiple of a heap page. */
 static void *place(void *wish, size_t length, int access, int flags, int fd) {
   const int others = MAP_SHARED | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_GROWSDOWN | MAP_STACK | MAP_HUGETLB;
   const size_t to_align = heap_page - small_page;

@@ -1,7 +1,7 @@
-/* Puts the program's code into huge pages that all zygotes of the host share. Works when this library is preloaded.
+/* Maps the program's code from huge pages that all zygotes of the host share. Works when this library is preloaded.
  *
- * FLINT_CODE=START-END says which of its addresses standard input, a sealed memory file, has a copy of. The mapping is private and read-only,
- * as that of the program's own file was. Standard input is /dev/null after that. */
+ * FLINT_CODE=START-END is the address range of which stdin, a sealed memfd, has a copy. The mapping is private and read-only, like that
+ * of the program's own file. Afterwards stdin is /dev/null. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <link.h>
@@ -16,7 +16,7 @@
 
 struct range { uintptr_t start, end; bool is_code; };
 
-/* Whether the range lies within code of the program, which is the first that is visited. */
+/* Checks that the range lies within the code of the program, which is the first object visited. */
 static int look(struct dl_phdr_info *program, size_t size, void *data) {
   (void)size;
   struct range *range = data;

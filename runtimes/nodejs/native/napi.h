@@ -1,5 +1,5 @@
-/* The few functions of Node-API and libuv that the helper calls, so that it builds without Node's headers.
- * Node-API is ABI-stable: one build serves every Node.js since version 18. */
+/* The few functions of Node-API and libuv that the helper calls, so that it builds without Node's headers. Node-API is ABI-stable: one
+ * build serves every Node.js since version 18. */
 #ifndef FLINT_NAPI_H
 #define FLINT_NAPI_H
 

@@ -1,5 +1,5 @@
-/* What a Node.js zygote needs of the operating system and JavaScript cannot do: fork a frozen process, and make
- * the child a process of its own. Contract: docs/link-protocol.md, "Zygotes and clones".
+/* Operating system functions that a Node.js zygote needs and JavaScript lacks: forking a frozen process, and turning the child into a
+ * process of its own. Contract: docs/link-protocol.md, "Zygotes and clones".
  *
  * serve() never returns in the zygote: from the freeze on no JavaScript runs there. It returns in every clone. */
 #define _GNU_SOURCE
@@ -31,7 +31,7 @@ enum { LINK = 3 };
 
 struct mapping { uintptr_t start, end; bool writable, shared, private_anonymous, kernel; };
 
-/* Reads all mappings first and calls `visit` after: to change a mapping while its list is being read would skip some. */
+/* Reads all mappings before it calls `visit`, since changing one while the list is read would skip others. */
 static int each_mapping(void (*visit)(const struct mapping *, void *), void *data) {
   int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -1;
@@ -79,21 +79,22 @@ static int each_mapping(void (*visit)(const struct mapping *, void *), void *dat
   return 0;
 }
 
-/* V8 keeps its heap out of forks, which a clone needs. What is shared (an event loop's io_uring, where the kernel lets a function have
- * one) stays out instead: it would be a way from one clone to another. */
+/* V8 excludes its heap from forks (MADV_DONTFORK), but a clone needs it. Shared mappings are excluded instead, such as an event loop's
+ * io_uring where a function may have one: through them one clone could reach another. */
 static void forkable(const struct mapping *mapping, void *data) {
   (void)data;
   if (!mapping->kernel) madvise((void *)mapping->start, mapping->end - mapping->start, mapping->shared ? MADV_DONTFORK : MADV_DOFORK);
 }
 
-/* Freed pages leave gaps in V8's heap. Once they are filled, what is around them is one mapping again, and can share huge pages. */
+/* Unmapped pages leave gaps in V8's heap. Once they are filled, the kernel merges the mappings around them, which can then share huge
+ * pages. */
 static void join(const struct mapping *mapping, void *data) {
   uintptr_t *reached = data;
   if (mapping->start > *reached) arena_fill(*reached, mapping->start);
   if (mapping->end > *reached) *reached = mapping->end;
 }
 
-/* A huge page holds what 512 page-table entries did, and a fork copies the entries: a zygote of 140 MB forks in 0.15 ms instead of some. */
+/* A huge page replaces 512 page-table entries, which a fork would copy: a zygote of 140 MB forks in 0.15 ms instead of several. */
 static void collapse(const struct mapping *mapping, void *data) {
   static const uintptr_t huge = 2 << 20;
   uintptr_t start = (mapping->start + huge - 1) & ~(huge - 1), end = mapping->end & ~(huge - 1);
@@ -117,7 +118,7 @@ static struct inherited { int fd; bool pipe; ino_t inode; } inherited[MOST_INHER
 static size_t inherited_count;
 static int null_fd = -1;
 
-/* Notes what is open in the zygote besides 0–3 and 200: the event loops' own descriptors. */
+/* Records the descriptors that are open in the zygote besides 0-3 and 200: those of event loops. */
 static int note_inherited(void) {
   DIR *folder = opendir("/proc/self/fd");
   if (folder == NULL) return -1;
@@ -136,9 +137,9 @@ static int note_inherited(void) {
   return 0;
 }
 
-/* Puts /dev/null in the place of every inherited descriptor. uv_loop_fork then makes those of this process's own loop
- * anew; the rest belongs to loops whose threads did not survive the fork, and a number they might still write to must not
- * become a file of the user's. A pipe with another inode is one that libuv's own fork handler has renewed already. */
+/* Replaces every inherited descriptor with /dev/null. uv_loop_fork then recreates those of this process's own loop. The others belong to
+ * loops whose threads did not survive the fork, and a number to which those might still write must not become a file of the user's. A
+ * pipe with another inode has already been recreated by libuv's own fork handler. */
 static void part_from_zygote(void) {
   for (size_t i = 0; i < inherited_count; i++) {
     struct stat status;
@@ -205,7 +206,8 @@ static int buffers(napi_env env, napi_callback_info info, size_t wanted, void **
   return 0;
 }
 
-/* harden(): nobody of the same user may read or trace this process, and its clones inherit that. Throws when this host cannot tell clones apart. */
+/* harden(): keeps processes of the same user from reading or tracing this process, which its clones inherit. Throws if this host cannot
+ * separate clones. */
 static napi_value harden(napi_env env, napi_callback_info info) {
   (void)info;
   if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return fail(env, "the process cannot be made non-dumpable");
@@ -219,7 +221,7 @@ static napi_value harden(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-/* duplicate(fd) -> another number for the same, close-on-exec. */
+/* duplicate(fd) -> a duplicate of the descriptor, close-on-exec. */
 static napi_value duplicate(napi_env env, napi_callback_info info) {
   int32_t fd;
   if (integers(env, info, 1, &fd) != 0) return fail(env, "duplicate(fd)");
@@ -227,23 +229,23 @@ static napi_value duplicate(napi_env env, napi_callback_info info) {
   return copy < 0 ? fail(env, "the descriptor cannot be duplicated") : number(env, copy);
 }
 
-/* hugePages() -> bytes that were moved to huge pages. */
+/* hugePages() -> the number of bytes moved to huge pages. */
 static napi_value huge_pages(napi_env env, napi_callback_info info) {
   (void)info;
   double bytes = 0;
   uintptr_t reached = 0;
-  /* In this order: mappings that differ in whether forks get them stay apart. */
+  /* In this order: the kernel does not merge mappings of which only one is excluded from forks. */
   if (each_mapping(join, &reached) != 0 || each_mapping(forkable, NULL) != 0 || each_mapping(collapse, &bytes) != 0) return fail(env, "/proc/self/maps cannot be read");
   return number(env, bytes);
 }
 
-/* pid() -> this process's id, which Node.js remembers from its start. */
+/* pid() -> this process's id; Node.js caches the one from its start. */
 static napi_value pid(napi_env env, napi_callback_info info) {
   (void)info;
   return number(env, getpid());
 }
 
-/* exit(status): at once. A clone's other threads are gone, so nothing that waits for them may run. */
+/* exit(status): ends the process at once. A clone has none of the zygote's other threads, so nothing that waits for them may run. */
 static napi_value exit_now(napi_env env, napi_callback_info info) {
   int32_t status = 0;
   integers(env, info, 1, &status);
@@ -252,7 +254,7 @@ static napi_value exit_now(napi_env env, napi_callback_info info) {
   _exit(status);
 }
 
-/* RESTORE's ACK, which nobody waits for while more is on its way: it goes out with what is written next, or before the next wait. */
+/* RESTORE's ACK. It is not urgent while a call follows, and is sent with the next write or before the next wait. */
 static char held_bytes[HEADER] = {0, 0, 0, 0, KIND_ACK};
 static size_t held;
 
@@ -269,14 +271,14 @@ static ssize_t put_held(int fd, const char *bytes, size_t length) {
     ssize_t written = held == 0 ? write(fd, bytes, length) : writev(fd, pieces, 2);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return -1;
-    // So few bytes go whole or not at all.
+    // So few bytes are written whole or not at all.
     size_t mine = held;
     held = 0;
     return written - (ssize_t)mine;
   }
 }
 
-/* read(buffer) -> how many bytes came over the link; 0 at its end. Without the event loop and what fs.readSync does besides. */
+/* read(buffer) -> the number of bytes read from the link; 0 at its end. Avoids the event loop and the overhead of fs.readSync. */
 static napi_value read_link(napi_env env, napi_callback_info info) {
   void *data;
   size_t length;
@@ -288,7 +290,7 @@ static napi_value read_link(napi_env env, napi_callback_info info) {
   return number(env, got < 0 ? 0 : (double)got);
 }
 
-/* write(fd, buffer, at, length) -> how many bytes went, -1 when none fits now, -2 when the reader is gone. */
+/* write(fd, buffer, at, length) -> the number of bytes written, -1 if none fits now, -2 if the reader has gone. */
 static napi_value write_link(napi_env env, napi_callback_info info) {
   napi_value arguments[4];
   size_t count = 4, size;
@@ -303,12 +305,12 @@ static napi_value write_link(napi_env env, napi_callback_info info) {
   }
   const char *bytes = (const char *)data + at;
   ssize_t written = put_held(fd, bytes, (size_t)length);
-  // What is woken by the answer may be waiting for this very processor, and the work that follows an answer is not short.
+  // The process woken by the answer may be waiting for this very CPU, and the work after an answer is not short.
   if (written == length && length >= HEADER && bytes[4] >= KIND_RESULT) sched_yield();
   return number(env, written >= 0 ? (double)written : errno == EAGAIN ? -1 : -2);
 }
 
-/* The link on the event loop of a clone, without the socket of Node.js, which costs a new process some ninety pages. */
+/* Reads the link on a clone's event loop without a Node.js socket, which would cost a new process some ninety pages. */
 static struct {
   napi_env env;
   napi_ref arrived;
@@ -337,8 +339,8 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
   napi_close_handle_scope(env, scope);
 }
 
-/* onArrival(buffer, arrived), in the zygote, so that clones share what it takes: what watch() does with what it reads. It calls `arrived` with
- * how many bytes are in `buffer`; 0 at the link's end. Both have to stay. */
+/* onArrival(buffer, arrived): sets up watch(), in the zygote, so that clones share its allocations. `arrived` is called with the number
+ * of bytes in `buffer`; 0 at the link's end. Both must stay alive. */
 static napi_value on_arrival(napi_env env, napi_callback_info info) {
   napi_value arguments[2], name;
   size_t count = 2;
@@ -354,7 +356,7 @@ static napi_value on_arrival(napi_env env, napi_callback_info info) {
   return number(env, 0);
 }
 
-/* watch(): from now on the event loop of this clone reads from the link. */
+/* watch(): from now on this clone's event loop reads from the link. */
 static napi_value watch(napi_env env, napi_callback_info info) {
   (void)info;
   uv_loop_t *loop;
@@ -373,8 +375,8 @@ static napi_value unwatch(napi_env env, napi_callback_info info) {
   return number(env, 0);
 }
 
-/* serve(ack, hello) sends the frame `ack`, then forks a clone for each CLONE. `hello`: the JSON of a clone's HELLO up to its number.
- * Returns in a clone, which has said HELLO: the flags of CLONE. */
+/* serve(ack, hello): sends the frame `ack`, then forks a clone for each CLONE. `hello` is the JSON of a clone's HELLO up to its number.
+ * Returns in a clone, which has sent HELLO: the flags of CLONE. */
 static napi_value serve(napi_env env, napi_callback_info info) {
   void *data[2];
   size_t length[2];
@@ -388,7 +390,7 @@ static napi_value serve(napi_env env, napi_callback_info info) {
   if (note_inherited() != 0) return fail(env, "/proc/self/fd cannot be read");
   use_up_free_blocks();
   fflush(NULL); /* what libc holds back would come out of every clone */
-  /* Nothing allocates in this process any more, so once is enough. */
+  /* Nothing allocates memory in this process any more, so once is enough. */
   if (each_mapping(forkable, NULL) != 0) return fail(env, "/proc/self/maps cannot be read");
   arena_leave_gaps();
   struct sigaction ignore = {.sa_handler = SIG_IGN}, child_signal;

@@ -1,4 +1,4 @@
-"""What a function may import from its runtime: `from flint import Response`."""
+"""The names that a function may import from its runtime: `from flint import Response`."""
 
 from flint_shim.context import Context
 from flint_shim.hooks import after_restore, before_snapshot

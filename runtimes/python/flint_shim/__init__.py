@@ -1,1 +1,1 @@
-"""The shim's own package. What functions may use is in `flint`."""
+"""The shim's internal package; the names for functions are in `flint`."""

@@ -1,4 +1,4 @@
-"""What a handler may know of its call: the second argument of `handler(event, context)`."""
+"""The call's metadata, which a handler gets as the second argument of `handler(event, context)`."""
 
 import time
 
@@ -25,7 +25,7 @@ class Context:
 
 
 def headers_to_dict(pairs):
-    """Header pairs as a dict; a name that occurs again is joined with a comma, as HTTP allows."""
+    """Header pairs as a dict; values of a repeated name are joined with a comma, as HTTP allows."""
     headers = {}
     for name, value in pairs:
         headers[name] = f"{headers[name]}, {value}" if name in headers else value

@@ -1,10 +1,10 @@
-"""How the user's function is called: which arguments it takes, and running it when it is a coroutine."""
+"""Calls the user's function: detects which arguments it takes, and runs coroutines to completion."""
 
 _COROUTINE = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
 class Entry:
-    """The function behind one signature, `call(params, context)`."""
+    """The user's function behind one signature, `call(params, context)`."""
 
     def __init__(self, function):
         self.function = function
@@ -26,11 +26,11 @@ class Entry:
         return result
 
     def finish(self, awaitable):
-        """Runs an awaitable to its end."""
+        """Runs an awaitable to completion."""
         return self._event_loop().run_until_complete(finished(awaitable))
 
     def iterate(self, stream):
-        """The pieces of a sync or async iterator."""
+        """Yields the pieces of a synchronous or asynchronous iterator."""
         if not hasattr(stream, "__anext__"):
             yield from stream
             return
@@ -47,9 +47,9 @@ class Entry:
                 self.finish(close())
 
     def _event_loop(self):
-        """One event loop for the process: what a function opens on it in one call is usable in the next."""
+        """One event loop for the whole process, so that what a function opens on it in one call remains usable in the next."""
         if self.loop is None:
-            import asyncio  # most functions are not async, and its import is slow
+            import asyncio  # most functions are not async, and the import is slow
 
             self.loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self.loop)
@@ -61,7 +61,7 @@ async def finished(awaitable):
 
 
 def _count_arguments(function):
-    """0, 1 or 2: whether the function wants its parameters, and a context after them."""
+    """The number of arguments that the function takes: 0, 1 (the parameters) or 2 (the context as well)."""
     code = getattr(function, "__code__", None)
     if code is None or hasattr(function, "__wrapped__"):
         import inspect

@@ -1,4 +1,4 @@
-"""The environment variables of the OpenWhisk contract."""
+"""Sets the environment variables of the OpenWhisk contract."""
 
 import functools
 import json
@@ -6,7 +6,7 @@ import os
 
 import _posixsubprocess
 
-# Of one namespace, so they hardly ever change: written to the process's environment when they do.
+# Constant within a namespace, so they rarely change: written to the process's environment only when they do.
 _SELDOM = (
     ("apiKey", "__OW_API_KEY"),
     ("apiHost", "__OW_API_HOST"),
@@ -19,7 +19,7 @@ _OF_A_CALL = (
 
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS")
-"""Set to 1 in a process that is to be copied, unless the function sets them: a copy has one thread."""
+"""Set to 1 in a zygote unless the function sets them: a clone has one thread."""
 
 
 def set_all(variables):
@@ -28,7 +28,7 @@ def set_all(variables):
 
 
 def set_initial(init):
-    """Sets what INIT brings, before user code is loaded."""
+    """Sets the variables of INIT, before user code is loaded."""
     set_all(init.get("env"))
     if "namespace" in init:
         os.environ["__OW_NAMESPACE"] = init["namespace"]
@@ -39,10 +39,10 @@ def set_initial(init):
 
 
 class CallEnvironment:
-    """The variables of the current call.
+    """The environment variables of the current call.
 
-    Those that differ from call to call stay in `os.environ`, and reach the C library only when a process is started: it keeps every value
-    that it was ever given (glibc before 2.41), some 300 bytes a call, and looks through all of them at the next.
+    Those that differ with every call are kept in `os.environ` only, and passed to the C library just before a process is started:
+    before 2.41, glibc's setenv never frees a value (some 300 bytes a call) and searches all of them on the next call.
     """
 
     def __init__(self):
@@ -54,7 +54,7 @@ class CallEnvironment:
         _before_processes(self._write)
 
     def settle(self):
-        """What INIT or RESTORE has set is there in every call that brings none of its own."""
+        """Records the values set by INIT or RESTORE as the defaults for calls that bring none of their own."""
         self._initial = {name: self._data.get(name) for _, _, name in self._seldom}
 
     def apply(self, head):
@@ -76,7 +76,7 @@ class CallEnvironment:
                 os.environ[variable] = os.environ.decodevalue(value)
 
     def _write(self):
-        """Brings the C library's environment, which new processes get, to the current call's."""
+        """Writes the current call's variables to the C library's environment, which new processes inherit."""
         if self._is_written:
             return
         self._is_written = True

@@ -1,4 +1,4 @@
-"""Frames of the link: 12 bytes of header, then the payload. No I/O of its own."""
+"""Encodes and decodes frames of the link: 12 bytes of header, then the payload. Performs no I/O of its own."""
 
 import json
 import struct
@@ -29,7 +29,7 @@ def encode(kind, call, payload=b"", fin=False):
 
 
 class FrameReader:
-    """Reads frames through `read_into(view) -> count` (0 at the end), which fills a writable memoryview."""
+    """Reads frames through `read_into(view) -> count` (0 at end of file), which fills a writable memoryview."""
 
     def __init__(self, read_into):
         self._read_into = read_into
@@ -37,10 +37,10 @@ class FrameReader:
         self._start = 0
         self._end = 0
         self.rest = 0
-        """After the end: how many bytes of an incomplete frame there were."""
+        """The number of bytes of an incomplete frame at the end of the link."""
 
     def next(self):
-        """The next frame as `(kind, fin, call, payload)`, or None at the end. Payloads are the caller's to keep."""
+        """The next frame as `(kind, fin, call, payload)`, or None at the end of the link. The caller may keep the payload."""
         while self._end - self._start < 12:
             if not self._fill():
                 self.rest = self._end - self._start
@@ -64,7 +64,7 @@ class FrameReader:
         return kind, flags, call, payload
 
     def put(self, data):
-        """Puts bytes in, as if they had been read, when none are unread."""
+        """Inserts bytes as if they had been read; nothing may be unread."""
         self._start, self._end = 0, len(data)
         self._view[:self._end] = data
 
@@ -72,7 +72,7 @@ class FrameReader:
         return self._start < self._end
 
     def _fill(self):
-        """Reads once, behind what is unread; the unread part moves to the front when the buffer ends."""
+        """Reads once and appends to the unread bytes, which are moved to the front when the end of the buffer is reached."""
         if self._start == self._end:
             self._start = self._end = 0
         elif self._end == _BUFFER:
@@ -84,7 +84,7 @@ class FrameReader:
         return count
 
     def _long_payload(self, start, length):
-        """A payload that is not yet in the buffer as a whole is read into memory of its own."""
+        """Reads a payload that is not entirely in the buffer into memory of its own."""
         payload = bytearray(length)
         view = memoryview(payload)
         filled = self._end - start
@@ -100,7 +100,7 @@ class FrameReader:
 
 
 def failure(kind, message):
-    """What ERROR carries. For half a surrogate pair, which is no text, stands U+FFFD."""
+    """The payload of ERROR. A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD."""
     message = message[:MAX_MESSAGE]
     try:
         message.encode()
@@ -110,11 +110,11 @@ def failure(kind, message):
 
 
 class BodyError(Exception):
-    """A request's body is not what it says it is: the call fails, and its instance does not."""
+    """The body of a request is not valid for its content type: the call fails, but the instance continues."""
 
 
 def parse_object(payload):
-    """Parses a JSON object that the protocol demands."""
+    """Parses a JSON object that the protocol requires."""
     try:
         value = _decode_json(str(payload, "utf-8"))
     except (ValueError, RecursionError) as error:
@@ -125,7 +125,7 @@ def parse_object(payload):
 
 
 def parse_value(payload):
-    """Parses the JSON value that a request body is."""
+    """Parses the body of a request as a JSON value."""
     try:
         return _decode_json(str(payload, "utf-8"))
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""A function instance: what the process knows, and the loop that serves calls."""
+"""A function instance: the state of the process, and the loop that serves its calls."""
 
 import os
 import sys
@@ -20,9 +20,10 @@ _ACK_EVERY = 256 * 1024
 
 
 class Instance:
-    """Waits for INIT (HELLO sent), loads, and then serves one call after the other.
+    """Sends HELLO, waits for INIT, loads the code, and then serves calls one after the other.
 
-    With a `zygote` it may be frozen, and goes on in each of the copies that are made of it then. Text in its place says why it cannot be.
+    With a `zygote`, the process can be frozen and the loop goes on in each of its clones. A string in its place says why it cannot
+    be.
     """
 
     def __init__(self, fd, zygote=None):
@@ -37,7 +38,7 @@ class Instance:
         self.environment = CallEnvironment()
 
     def own(self):
-        """From now on this process is the one that answers."""
+        """Makes this process the one that answers; a child forked by user code has another pid."""
         self._pid = getpid()
 
     def run(self):
@@ -80,7 +81,7 @@ class Instance:
         try:
             self.entry = Entry(load(self.init.get("code"), self.init.get("main") or "main"))
             if self.zygote is None:
-                hooks.run_after_restore(self.entry.finish)  # no copies will be made, this process is the one
+                hooks.run_after_restore(self.entry.finish)  # there will be no clones: this process serves the calls
         except BaseException as error:
             stdio.print_error(error)
             stdio.flush()
@@ -110,14 +111,14 @@ class Instance:
                 self.zygote.keep(head, body)
             self.answer_call(call, head, body)
             if self._once:
-                os.sched_yield()  # who waits for the answer may wait for this very processor, and to end takes long
+                os.sched_yield()  # the receiver of the answer may need this very CPU, and exiting takes long
                 self._exit(0)
         elif kind == FREEZE and call == 0 and self.zygote is not None:
             self.zygote.freeze(self, payload)
             self._restore()  # from here on, this process is a clone
         elif kind == INIT:
             raise ProtocolError("order", "Cannot initialize the action more than once.")
-        elif kind not in (ACK, ERROR):  # those may have crossed with the end of a call
+        elif kind not in (ACK, ERROR):  # may have crossed with the end of a call
             raise ProtocolError("order", f"a frame of kind {kind} does not begin a call")
 
     def _restore(self):
@@ -202,7 +203,8 @@ class Instance:
             self._end_by(call, error)
 
     def _end_fork(self, error):
-        """Ends a process that user code has forked and that comes back from the call, or from a stream's piece, as Python would: the answer is its parent's to give."""
+        """Ends a child process forked by user code that returns from the call, or from a piece of its stream, as Python would: only its
+        parent may answer."""
         if isinstance(error, SystemExit):
             if not isinstance(error.code, (int, type(None))):
                 stdio.print_line(text_of(error))
@@ -211,7 +213,7 @@ class Instance:
         self._exit(0 if error is None else _exit_status(error))
 
     def _end_by(self, call, error):
-        """SystemExit and its like end the process, after the call is answered."""
+        """SystemExit and the like end the process, after the call has been answered."""
         if getpid() != self._pid:
             self._end_fork(error)
         if not isinstance(error, SystemExit):
@@ -223,7 +225,7 @@ class Instance:
         self._exit(_exit_status(error))
 
     def rehearse(self, head, body):
-        """Runs a call as `answer_call` does, without answering it. Returns its result, of a stream the pieces."""
+        """Runs a call as `answer_call` does, without answering it. Returns its result; for a stream, the pieces."""
         self.environment.apply(head)
         try:
             result = self.entry.call(parameters(head, body), Context(self.init, head))
@@ -260,7 +262,7 @@ class Instance:
             pieces = self.entry.iterate(body)
             try:
                 self.link.send_stream(call, head, self._as_sent(pieces))
-            finally:  # what the stream prints when it is closed is the call's, too
+            finally:  # what the stream prints while it is closed belongs to the call
                 pieces.close()
                 close = getattr(body, "close", None)
                 if close is not None:
@@ -294,20 +296,20 @@ class Instance:
         self.link.send_json(ERROR, call, failure("developer", message))
 
     def _fail_quietly(self, call, kind, message):
-        """Tells Flint of an error that ends the process; it may be gone already."""
+        """Reports an error that ends the process to Flint, which may be gone already."""
         try:
             self.link.send_json(ERROR, call, failure(kind, message))
         except PeerGone:
             pass
 
     def _exit(self, status):
-        """Ends at once: neither threads nor exit handlers of user code are waited for."""
+        """Exits at once, without waiting for user code's threads or exit handlers."""
         stdio.flush()
         os._exit(status & 0xFF)
 
 
 def _exit_status(error):
-    """What Python ends with for want of somebody who catches it."""
+    """The exit status with which Python ends when nobody catches the exception."""
     if not isinstance(error, SystemExit):
         return EXIT_FAILED
     return error.code if isinstance(error.code, int) else 0 if error.code is None else EXIT_FAILED

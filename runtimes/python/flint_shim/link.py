@@ -1,4 +1,4 @@
-"""The socket to Flint. Blocking; no `socket` module: its import costs more than the shim's other imports together."""
+"""The socket to Flint, blocking. Does not import the `socket` module, which costs more than all other imports of the shim together."""
 
 import json
 import os
@@ -11,7 +11,7 @@ PIECE = 128 * 1024
 
 
 class PeerGone(BaseException):
-    """Flint has closed the link. Not an `Exception`: user code must not swallow it."""
+    """Flint has closed the link. Not an `Exception`, so that user code does not swallow it."""
 
 
 class Link:
@@ -40,7 +40,7 @@ class Link:
         return frame
 
     def hold(self, kind, call):
-        """Sends a frame that nobody waits for while more is on its way: with what is written next, or before the next wait."""
+        """Holds back a frame that is not urgent: it is sent with the next write, or before the next wait."""
         self._held = encode(kind, call)
 
     def write(self, data):
@@ -64,7 +64,7 @@ class Link:
     def send_stream(self, call, head, pieces):
         """Sends RESULT without FIN and then the pieces, within the window of unacknowledged bytes.
 
-        Ends early when Flint says that the caller has gone away. END is the caller's to send.
+        Stops early when Flint reports that the caller has gone away. The caller of this method sends END.
         """
         self.send(RESULT, call, head)
         outgoing = _Outgoing(self, call)
@@ -78,11 +78,11 @@ class Link:
         return self.has_unread() or bool(self._poll.poll(0))
 
     def has_unread(self):
-        """Whether bytes have been taken from the socket that belong to a later frame."""
+        """Whether bytes of a later frame have already been read from the socket."""
         return self._reader.has_unread()
 
     def begin_rehearsal(self, frame):
-        """The next frame is this one, and what is written goes to /dev/null, which is descriptor 0."""
+        """Makes this frame the next one; what is written goes to descriptor 0, which is /dev/null."""
         self._reader.put(frame)
         self._to = 0
 

@@ -41,10 +41,10 @@ def _entry_file(directory):
 
 
 def _import_file(path):
-    """Imports a file whatever its name: one called `json.py` does not hide the standard library's module."""
+    """Imports a file under any name: a file called `json.py` does not shadow the standard library's module."""
     name = os.path.splitext(os.path.basename(path))[0]
     if name == "__main__" or not name.isidentifier() or name in sys.modules:
-        name = "main__"  # as OpenWhisk calls it; `if __name__ == "__main__"` stays false
+        name = "main__"  # OpenWhisk's name for it; `if __name__ == "__main__"` stays false
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None:
         from importlib.machinery import SourceFileLoader  # the file has no .py suffix
@@ -56,7 +56,7 @@ def _import_file(path):
 
 
 def _add_virtual_environment(directory):
-    """Puts the packages of a virtual environment beside the code behind the code and before the interpreter's own."""
+    """Puts the packages of a virtual environment beside the code on sys.path, after the code and before the interpreter's own."""
     for name in _VIRTUAL_ENVIRONMENTS:
         lib = os.path.join(directory, name, "lib")
         if not os.path.isdir(lib):
@@ -87,7 +87,7 @@ def find_entry(module, main):
 
 
 def text_of(error):
-    """What an exception says of itself, which may fail."""
+    """The text of an exception; its own `__str__` may fail."""
     try:
         return str(error)
     except Exception:
@@ -95,7 +95,7 @@ def text_of(error):
 
 
 def describe_failure(error):
-    """The error with the file and line in user code that it came from."""
+    """The error's type and text with the file and line in user code that raised it."""
     text = f"{type(error).__name__}: {text_of(error)}"
     if isinstance(error, LoadError):
         return str(error)

@@ -1,4 +1,4 @@
-"""From an INVOKE head and its body to the handler's parameters."""
+"""Builds the handler's parameters from an INVOKE head and body."""
 
 from .context import headers_to_dict
 from .frame import parse_value

@@ -1,4 +1,4 @@
-"""What a handler may return, and how it is written."""
+"""The types that a handler may return, and their encoding."""
 
 import json
 
@@ -39,13 +39,13 @@ def to_json(result):
     try:
         return _encode(result).encode()
     except UnicodeEncodeError:
-        return _encode_ascii(result).encode()  # a lone surrogate: only an escape can carry it
+        return _encode_ascii(result).encode()  # a lone surrogate: only a JSON escape can carry it
     except (TypeError, ValueError, RecursionError) as error:
         raise ResultError(f"{NOT_JSON} It cannot be written as JSON: {error}") from None
 
 
 def as_response(result):
-    """The Response that a result which is not JSON stands for, or None."""
+    """The Response for a result that is not sent as JSON, or None."""
     if isinstance(result, Response):
         return result
     if isinstance(result, (bytes, bytearray, memoryview)) or is_stream(result):

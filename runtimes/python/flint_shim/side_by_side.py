@@ -1,7 +1,7 @@
-"""Calls that run side by side: a thread each, coroutines on one event loop, and what each prints sent as its own lines (LOG).
+"""Runs calls concurrently: one thread for each, coroutines on one event loop, and each call's output sent as its own LOG lines.
 
-Which call some code belongs to is a context variable: coroutines and tasks inherit it, and so do threads that a call starts and what it gives to
-the threads of a pool.
+A context variable holds the current call: coroutines and tasks inherit it, and so do threads started by a call and work submitted to
+a thread pool.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _LONGEST_LINE = MAX_PAYLOAD // 2
 
 
 class _Sending(threading.local):
-    """Whether this thread is in the middle of a line or a frame."""
+    """Whether this thread is sending a line or a frame."""
 
     now = False
 
@@ -41,14 +41,14 @@ _SENDING = _Sending()
 
 
 class _Output:
-    """Stands for stdout or stderr: what a call writes goes to the call, anything else to the real one."""
+    """Replaces stdout or stderr: the output of a call goes to the call, all other output to the real stream."""
 
     def __init__(self, real, stream, buffer=None):
         self._real, self._stream, self.buffer = real, stream, buffer
 
     def write(self, data):
         call = _CURRENT.get()
-        # A finalizer may print at any moment, also while its thread holds the locks: that goes out as output of nobody's.
+        # A finalizer may print at any moment, even while its thread holds the locks: such output bypasses the call, which would deadlock.
         if call is None or _SENDING.now:
             return self._real.write(data)
         call.print(self._stream, data.encode("utf-8", "replace") if isinstance(data, str) else bytes(memoryview(data)))
@@ -66,7 +66,7 @@ class _Output:
 
 
 def tell_output_apart():
-    """Before user code is loaded: it may keep what it finds as `sys.stdout`."""
+    """Installed before user code is loaded, which may keep a reference to the `sys.stdout` that it finds."""
     for name, stream in (("stdout", 1), ("stderr", 2)):
         real = getattr(sys, name)
         output = _Output(real, stream, _Output(real.buffer, stream))
@@ -86,21 +86,22 @@ def tell_output_apart():
 
 
 def _belong_to_nobody():
-    """In a copy of the process, as `multiprocessing` makes them: the link is not its own, and who held the link's locks is not there to let go of them."""
+    """Runs in a forked child, as `multiprocessing` makes them. The link is not the child's, and the thread that held one of the link's
+    locks does not exist there to release it."""
     global _CURRENT
     _CURRENT = contextvars.ContextVar("flint_call", default=None)
 
 
 def _follow_into_pools():
-    """The threads of a pool belong to nobody; what they do belongs to whoever gave it to them, in a call or outside of any."""
+    """Attributes the work of a thread pool to the call that submitted it, or to none; the threads themselves belong to no call."""
     Executor, Pool = concurrent.futures.thread.ThreadPoolExecutor, multiprocessing.pool.ThreadPool
     submit = Executor.submit
 
     def submit_in_context(executor, function, /, *arguments, **keywords):
         interpreters = sys.modules.get("concurrent.futures.interpreter")
-        if interpreters is None or not isinstance(executor, interpreters.InterpreterPoolExecutor):  # that takes nothing of this interpreter's
+        if interpreters is None or not isinstance(executor, interpreters.InterpreterPoolExecutor):  # its work runs in another interpreter
             function = _in_this_context(function)
-        # A thread that is started for it may do other calls' work later.
+        # Submitted in an empty context: a thread that is started for it may later work for other calls.
         return contextvars.Context().run(submit, executor, function, *arguments, **keywords)
 
     Executor.submit = submit_in_context
@@ -117,12 +118,12 @@ def _giving_in_context(method):
 
 def _in_this_context(function):
     context = contextvars.copy_context()
-    # A context is entered once at a time, and the function may be called for many things at once.
+    # A context can be entered only once at a time, and the function may run for many items concurrently.
     return lambda *arguments, **keywords: context.copy().run(function, *arguments, **keywords)
 
 
 class SideEntry(Entry):
-    """A function whose coroutines all run on one event loop, in a thread of its own."""
+    """A function whose coroutines all run on one event loop, in a dedicated thread."""
 
     def __init__(self, entry):
         self.function, self._arguments = entry.function, entry._arguments
@@ -132,7 +133,7 @@ class SideEntry(Entry):
     def _run(self):
         try:
             self.loop.run_forever()
-        finally:  # something of the function's has ended it, and no coroutine would ever be done again
+        finally:  # user code stopped the loop: no coroutine would complete any more
             stdio.flush()
             os._exit(EXIT_FAILED)
 
@@ -144,7 +145,7 @@ class SideEntry(Entry):
 
 
 async def _caught(awaitable):
-    """SystemExit and its like would end the loop, and who waits for the result would wait for ever."""
+    """SystemExit and KeyboardInterrupt would end the loop, and the thread that waits for the result would block for ever."""
     try:
         return await awaitable, None
     except (SystemExit, KeyboardInterrupt) as error:
@@ -152,7 +153,7 @@ async def _caught(awaitable):
 
 
 class _Call:
-    """One call: its request as it comes, its output, and the link as its code sees it."""
+    """One call: its request as it arrives, its output, and the link as seen by the code that serves it."""
 
     def __init__(self, number, link, lock):
         self.number = number
@@ -189,7 +190,7 @@ class _Call:
     # --- the link
 
     def write(self, data):
-        """Frames of this call; what it has printed goes before its last one, and nothing after that."""
+        """Sends frames of this call; output precedes the last frame, and nothing follows it."""
         kind, flags = data[4], data[5]
         last = kind in (END, ERROR) or (kind == RESULT and flags & FIN)
         with _SENDING:
@@ -238,7 +239,7 @@ class _Call:
 
 
 class _Running(Instance):
-    """The instance as one call sees it: with the call in the place of the link."""
+    """The instance as one call sees it, with the call in place of the link."""
 
     def __init__(self, instance, call):
         self.link = call
@@ -268,7 +269,7 @@ def serve(instance):
         work = contextvars.Context().run
         try:
             threading.Thread(target=work, args=(run, call, head, body), daemon=True).start()
-        except RuntimeError as error:  # there are as many as the sandbox may have
+        except RuntimeError as error:  # the sandbox's limit of threads is reached
             del calls[call.number]
             call.send_json(ERROR, call.number, failure("developer", f"The call could not begin: {error}"))
 

@@ -1,4 +1,4 @@
-"""The function's stdout and stderr. What a call wrote must be in the pipes before its answer leaves."""
+"""The function's stdout and stderr. The output of a call must be in the pipes before its answer is sent."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ _SHIM, _LIBRARY = (file.rsplit("/", 1)[0] + "/" for file in (__file__, os.__file
 
 
 def prepare():
-    """A line goes to its pipe as soon as it is complete: nothing is lost when the process is killed."""
+    """Line buffering: a complete line is in its pipe at once, and survives the process being killed."""
     sys.stdout.reconfigure(line_buffering=True)
 
 
@@ -31,13 +31,13 @@ def print_line(text):
 
 def print_error(error):
     """Prints an exception with its traceback, without the shim's frames."""
-    import traceback  # not needed by a call that goes well
+    import traceback  # not needed by a call that succeeds
 
     print_line("".join(traceback.format_exception(type(error), error, _of_user(error.__traceback__))).rstrip())
 
 
 def _of_user(frames):
-    """What follows the shim's frames, also where the standard library has been between them, as an event loop is."""
+    """The frames after the shim's, including where frames of the standard library, such as an event loop's, lie between them."""
     found = frames
     while frames is not None:
         file = frames.tb_frame.f_code.co_filename

@@ -1,5 +1,5 @@
-/* The life of a frozen Python process: orders come, clones go. In Python each of its steps would write to pages all over the heap, which
- * the zygote and its clones would have to copy; reference counts lie there. Nothing here touches Python. */
+/* Serves CLONE requests in a frozen Python process, without touching the interpreter: Python code would write reference counts to pages
+ * all over the heap, each of which the zygote and its clones would have to copy. */
 #define _GNU_SOURCE
 #include "../../native/cloning.h"
 
@@ -14,8 +14,8 @@ static void close_all(unsigned first, unsigned last) {
   if (first <= last) syscall(SYS_close_range, first, last, 0);
 }
 
-/* Sends the frame `ack`, then forks a clone for each CLONE on `link`. `hello`: the JSON of a clone's HELLO up to its number.
- * Never returns in the zygote. Returns in a clone, which has said HELLO: the flags of CLONE. */
+/* Sends the frame `ack`, then forks a clone for each CLONE on `link`. `hello` is the JSON of a clone's HELLO up to its number. Never
+ * returns in the zygote; in a clone, sends HELLO and returns the flags of CLONE. */
 __attribute__((visibility("default"))) int flint_serve(int link, const void *ack, size_t ack_length, const void *hello, size_t hello_length) {
   if (keep_hello(hello, hello_length) != 0) give_up(link, "what a clone says of itself is too long");
   use_up_free_blocks();

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs PouchDB Server (npm, Apache-2.0) as its lock file says into the cache, unless it is there, and says where it is.
+# Installs PouchDB Server (npm, Apache-2.0) by its lock file into the cache, unless installed, and prints its
+# folder.
 #
-#   install.sh [--installed]      with --installed it only looks
+#   install.sh [--installed]      with --installed it only checks
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# A server with CouchDB's API: PouchDB Server, with its databases in memory. CouchDB itself is in no registry in reach.
+# A server with CouchDB's API: PouchDB Server, with in-memory databases. No package registry has CouchDB
+# itself.
 #
-#   start.sh DATA_DIR [--network NETWORK_DIR]      says url, version, pid
+#   start.sh DATA_DIR [--network NETWORK_DIR]      prints url, version, pid
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -13,7 +13,7 @@ switches = dict.fromkeys(DEVICES, "OFF")
 
 class Device(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # An answer is two writes; without this the second waits for the first to be acknowledged.
+    # A response takes two writes; otherwise the second would wait for the acknowledgement of the first.
     disable_nagle_algorithm = True
 
     def do_GET(self):

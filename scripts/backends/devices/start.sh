@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The five device servers of the Alexa chain (ours, Python's standard library).
 #
-#   start.sh DATA_DIR [--network NETWORK_DIR]      says url, pid
+#   start.sh DATA_DIR [--network NETWORK_DIR]      prints url, pid
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

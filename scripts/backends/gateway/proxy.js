@@ -9,7 +9,7 @@ const agent = new http.Agent({ keepAlive: true, maxFreeSockets: 256 });
 
 http.createServer({ keepAlive: true, requestTimeout: 0 }, (request, response) => {
   const { method, url, headers } = request;
-  // The server answers only to names of its own.
+  // The server only accepts its own host names.
   const sent = http.request(new URL(url, upstream), { method, agent, headers: { ...headers, host: upstream.host } }, (answer) => {
     response.writeHead(answer.statusCode, answer.headers);
     answer.pipe(response);

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# How functions reach the platform that runs them: a reverse proxy at the back ends' address, as an API gateway is one.
+# The way from functions to the platform that runs them: a reverse proxy at the back ends' address, like an
+# API gateway.
 # FLINT_URL is the server (http://127.0.0.1:3233), FLINT_AUTH the key that functions get for it.
 #
-#   start.sh DATA_DIR [--network NETWORK_DIR]      says url, auth, pid
+#   start.sh DATA_DIR [--network NETWORK_DIR]      prints url, auth, pid
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -10,7 +11,8 @@ set -euo pipefail
 have node || die "there is no node: apt-get install nodejs"
 begin "$@"
 port=$(free_port)
-# The listening socket belongs to the network, the proxy itself stays on the host, from where it reaches the server's loopback address.
+# The listening socket is in the network's namespace, while the proxy stays on the host, from where it reaches
+# the server's loopback address.
 namespace=${network:+$(value namespace "$network/env")}
 inside=()
 run python3 "$here/gateway/listen.py" "$address" "$port" "$namespace" node "$here/gateway/proxy.js" "${FLINT_URL:-http://127.0.0.1:3233}"

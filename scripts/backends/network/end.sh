@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Removes what start.sh made, as far as it came. Sourced by start.sh and stop.sh.
+# Removes what start.sh created, as far as it got. Sourced by start.sh and stop.sh.
 end_network() {
   local name
   name=$(value name "$1/env")

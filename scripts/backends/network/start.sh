@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # A network for back ends, which functions with `--network egress` may reach. Needs root, ip, nft, nsenter.
 #
-#   start.sh NETWORK_DIR      says namespace, address, flint_set
+#   start.sh NETWORK_DIR      prints namespace, address, flint_set
 #
-# A function never reaches its host, at none of the host's addresses; that is a wall and stays one. So the back ends get what they have
-# in production, an address of their own: a network namespace with one pair of interfaces to the host. The address is private, and
-# functions reach private addresses only on a server that was started with `--set network.allow_private=true` (flint_set says so).
-# The back ends in turn reach nobody: there is no route out of the namespace, and the host forwards answers from it only.
+# Functions never reach their host, at any of its addresses, and this isolation is not relaxed. So the back
+# ends get an address of their own, as in production: a network namespace with one veth pair to the host. The
+# address is private, and functions reach private addresses only if the server was started with
+# `--set network.allow_private=true` (see flint_set). The back ends in turn reach nobody: there is no route
+# out of the namespace, and the host forwards only replies from it.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -21,7 +22,7 @@ trap 'status=$?; [ $status -eq 0 ] || { end_network "$folder"; }; exit $status' 
 . "$here/network/end.sh"
 echo "name=$name" > "$folder/env"
 
-# A free /30 of a private range that few networks use.
+# A free /30 of a rarely used private range.
 for attempt in $(seq 1 200); do
   number=$(((RANDOM << 15 | RANDOM) % 16384 * 4))
   prefix=10.219.$((number / 256))
@@ -39,7 +40,7 @@ ip link set "$name" up
 ip netns exec "$name" ip link set lo up
 ip netns exec "$name" ip addr add "$address/30" dev eth0
 ip netns exec "$name" ip link set eth0 up
-# Answers to functions are forwarded, nothing else; the host itself is asked nothing.
+# Replies to functions are forwarded, nothing else; the host itself accepts no requests.
 nft -f - << RULES
 table inet $name {
   chain forward {

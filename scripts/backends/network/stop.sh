@@ -4,6 +4,6 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 . "$here/network/end.sh"
 [ -d "${1:?usage: stop.sh NETWORK_DIR}" ] || die "there is no $1"
-# A start that was killed before it made anything has left an empty folder.
+# A start that was killed before it created anything has left an empty folder.
 [ -f "$1/env" ] || { rmdir "$1" 2> /dev/null || die "there is no network in $1"; exit; }
 end_network "$1"

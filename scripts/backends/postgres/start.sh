@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# PostgreSQL from Debian's package, with a cluster of its own; as root it runs as an account of its own (see below).
+# PostgreSQL from Debian's package, with its own cluster; as root it runs as another user (see below).
 #
-#   start.sh DATA_DIR [--network NETWORK_DIR]      says url, host, port, version, pid
+#   start.sh DATA_DIR [--network NETWORK_DIR]      prints url, host, port, version, pid
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -9,7 +9,7 @@ programs=$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null | sort -V | tail -n 1)
 [ -x "$programs/initdb" ] || die "there is no PostgreSQL server: apt-get install postgresql"
 begin "$@"
 
-# PostgreSQL refuses to run as root. nobody's numbers own nothing, and need no account.
+# PostgreSQL refuses to run as root. The ids of nobody own nothing, and need no account.
 as=()
 if [ "$(id -u)" = 0 ]; then
   as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
@@ -22,7 +22,7 @@ if [ "$(id -u)" = 0 ]; then
 fi
 password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 cd /
-# Another user could open neither a file of ours nor a pipe.
+# Owned by that user, who could open neither a file of ours nor a pipe.
 (umask 077 && printf '%s\n' "$password" > "$data/password")
 [ ${#as[@]} = 0 ] || chown 65534:65534 "$data/password"
 HOME=$data "${as[@]}" "$programs/initdb" --pgdata "$data/cluster" --username flint --auth scram-sha-256 \
@@ -30,7 +30,7 @@ HOME=$data "${as[@]}" "$programs/initdb" --pgdata "$data/cluster" --username fli
 rm "$data/password"
 
 port=$(free_port)
-# No socket in a shared folder; connections from the network's other end need a password like all others.
+# No socket in a shared folder; connections from the other end of the network need a password like all others.
 [ "$address" = 127.0.0.1 ] || echo 'host all flint samenet scram-sha-256' >> "$data/cluster/pg_hba.conf"
 run "${as[@]}" "$programs/postgres" -D "$data/cluster" -c "listen_addresses=$address" -c "port=$port" \
   -c unix_socket_directories= -c max_connections=200 -c shared_buffers=64MB

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds Versity S3 Gateway from the Go module proxy into the cache, unless it is there, and says where it is.
+# Builds Versity S3 Gateway from the Go module proxy into the cache, unless it is there, and prints its path.
 #
-#   install.sh [--installed]      with --installed it only looks
+#   install.sh [--installed]      with --installed it only checks
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

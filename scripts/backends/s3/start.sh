@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # An S3 store: Versity S3 Gateway (Go module, Apache-2.0) over files in DATA_DIR. install.sh builds it, once.
 #
-#   start.sh DATA_DIR [--network NETWORK_DIR]      says url, bucket, region, access_key, secret_key, version, pid
+#   start.sh DATA_DIR [--network NETWORK_DIR]      prints url, bucket, region, access_key, secret_key, version, pid
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

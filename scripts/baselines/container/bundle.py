@@ -109,7 +109,7 @@ def prepare(data, file):
     """What bundles share: DATA_DIR/code with the function, which leaves DATA_DIR, and DATA_DIR/root."""
     (data / "code").mkdir()
     shutil.move(data / file, data / "code" / file)
-    # The containers' user, nobody, reads the function whatever this account's umask is.
+    # Readable by the containers' user, nobody, whatever this account's umask.
     (data / "code").chmod(0o755)
     for path in [data / "code" / file, *(data / "code" / file).rglob("*")]:
         if not path.is_symlink():

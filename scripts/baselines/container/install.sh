@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fetches Debian's runc into the cache, unless runc is installed or there, and says where it is. With CONTAINER_RUNTIME=runsc it is
+# Fetches Debian's runc into the cache, unless runc is installed or there, and prints its path. With CONTAINER_RUNTIME=runsc it is
 # gVisor's runsc: see gvisor/install.sh.
 #
-#   install.sh [--installed]      with --installed it only looks
+#   install.sh [--installed]      with --installed it only checks
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

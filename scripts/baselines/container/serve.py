@@ -17,7 +17,7 @@ lock = threading.Lock()
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # An answer is two writes; without this the second waits for the first to be acknowledged.
+    # A response takes two writes; otherwise the second would wait for the acknowledgement of the first.
     disable_nagle_algorithm = True
 
     def do_POST(self):

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# A container for every call, as a platform on containers has it when no warm one is left: runc (or runsc) makes the container, the
-# language's runtime starts in it, loads the function, answers once. Needs root.
+# A container for every call, as on a container platform without a warm one: runc (or runsc) creates the
+# container, the language's runtime starts in it, loads the function and answers once. Needs root.
 #
-#   [CONTAINER_RUNTIME=runsc] start.sh DATA_DIR FILE.js|FILE.py      says url, runtime, version, pid
+#   [CONTAINER_RUNTIME=runsc] start.sh DATA_DIR FILE.js|FILE.py      prints url, runtime, version, pid
 #
-# It is the least that a container costs: no daemon, no image to unpack, no overlay, no network but loopback, no HTTP server inside.
+# The minimal cost of a container: no daemon, no image to unpack, no overlay, no network but loopback, no HTTP
+# server inside.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -15,12 +16,12 @@ case ${2-} in
   *) code=$(code_file "${2-}" py) ;;
 esac
 begin "$1"
-# Said before anything runs, for a start that is cut short.
+# Written before anything runs, for a start that is interrupted.
 echo "runtime=$program" > "$data/env"
 port=$(free_port)
 cp "$code" "$data/"
 python3 "$baselines/container/bundle.py" "$data" "$(basename "$code")"
-# Whether containers can be made at all is better known now than at the first call.
+# Finds out now, rather than at the first call, whether containers can be created at all.
 python3 "$baselines/container/bundle.py" --probe "$data"
 "$program" --root "$data/state" run --bundle "$data/probe" "flint-baseline-probe-$$" > "$data/log" 2>&1 ||
   die "containers cannot run here: $(tail -n 1 "$data/log")"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Google's Functions Framework for Node.js (npm, Apache-2.0): one process, no sandbox.
 #
-#   start.sh DATA_DIR FILE.js      says url, version, pid
+#   start.sh DATA_DIR FILE.js      prints url, version, pid
 #
-# BASELINE_NODE names the Node.js that it runs in, where that is to be another than the first node on PATH.
+# BASELINE_NODE selects its Node.js; by default the first node on PATH.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

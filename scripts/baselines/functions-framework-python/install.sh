@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what requirements.txt names into a virtual environment in the cache, unless it is there, and says where it is.
+# Installs the packages of requirements.txt into a virtual environment in the cache, unless installed, and
+# prints its folder.
 #
-#   install.sh [--installed]      with --installed it only looks
+#   install.sh [--installed]      with --installed it only checks
 #
-# BASELINE_PYTHON names the Python that the environment is made from, where it is to be another than the first python3 on PATH.
+# BASELINE_PYTHON selects the Python of the environment; by default the first python3 on PATH.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Google's Functions Framework for Python (PyPI, Apache-2.0), as it is deployed: gunicorn, one process, threads, no sandbox.
 #
-#   start.sh DATA_DIR FILE.py      says url, version, pid
+#   start.sh DATA_DIR FILE.py      prints url, version, pid
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds gVisor's runsc (Apache-2.0) from the Go module proxy into the cache, unless runsc is on PATH or there, and says where it is.
+# Builds gVisor's runsc (Apache-2.0) from the Go module proxy into the cache, unless runsc is on PATH or there, and prints its path.
 # That takes ten minutes of two cores.
 #
-#   install.sh [--installed]      with --installed it only looks
+#   install.sh [--installed]      with --installed it only checks
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

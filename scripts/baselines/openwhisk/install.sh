@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# runc, as the baseline container has it.
+# Installs runc, as for the baseline `container`.
 #
-#   install.sh [--installed]      with --installed it only looks
+#   install.sh [--installed]      with --installed it only checks
 set -euo pipefail
 exec "$(dirname "${BASH_SOURCE[0]}")/../container/install.sh" "$@"

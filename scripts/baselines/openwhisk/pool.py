@@ -109,7 +109,7 @@ class Container:
     def remove(self):
         until = time.monotonic() + REMOVED_WITHIN_S
         try:
-            # Not to a pipe, which what the runtime leaves behind may hold open.
+            # Not to a pipe, which remaining descendants of the runtime may hold open.
             with open(self.folder / "log", "ab") as log:
                 subprocess.run([*self.pool.runtime, "delete", "--force", self.name], check=True,
                                stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=REMOVED_WITHIN_S)
@@ -142,7 +142,7 @@ class Pool:
         if Path(options.runtime).name == "runsc":
             self.runtime += ["--network=none", "--ignore-cgroups", "--platform=systrap", "--host-uds=all"]
         code = self.data / "code" / options.file
-        # A package is where its files are; one file is text.
+        # A package is given by its folder; a single file as text.
         self.init = {"main": "main", **({"file": f"/function/{options.file}"} if code.is_dir() else {"code": code.read_text()})}
         self.limits = {"memory": SHARED_MEMORY, "processes": 4096} if self.shared else {}
         self.args = self.command(options.file)
@@ -160,7 +160,7 @@ class Pool:
             return self.call_shared(path, params)
         with self.lock:
             waiting = self.idle.setdefault(path, [])
-            # The one used last: the others go when they are not needed.
+            # The one used last, so that surplus ones become idle and expire.
             container = waiting.pop() if waiting else None
         headers = {}
         if container is None:
@@ -204,7 +204,7 @@ class Pool:
                 for path, waiting in self.idle.items():
                     old += [one for one in waiting if now - one.idle_since > self.keep_alive_s]
                     self.idle[path] = [one for one in waiting if now - one.idle_since <= self.keep_alive_s]
-            # One that takes its time keeps no other.
+            # A slow one does not delay the others.
             for container in old:
                 threading.Thread(target=container.remove, daemon=True).start()
 
@@ -253,7 +253,7 @@ def main():
     parser.add_argument("--shared", action="store_true")
     parser.add_argument("--keep-alive", type=float, default=600_000, metavar="MS")
     options = parser.parse_args()
-    # A container that its runtime left behind is a child of this process.
+    # Makes orphaned container processes children of this one.
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     pool = Pool(options)
     if not pool.shared:

@@ -1,14 +1,15 @@
 # shellcheck shell=bash
-# What the baselines on kept containers share. Source it from scripts/baselines/NAME.
+# Functions shared by the baselines with pooled containers. Source it from scripts/baselines/NAME.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-# start_pool INSTALL DATA_DIR FILE|DIRECTORY [OPTION…]: says url, runtime, version, pid.
+# start_pool INSTALL DATA_DIR FILE|DIRECTORY [OPTION…]: prints url, runtime, version, pid.
 start_pool() {
   local install=$1 file=${3-} program code port
   [ "$(id -u)" = 0 ] || die "containers cannot run here: making them needs root"
   program=$("$install" --installed) || die "it is not installed: ${install#"$baselines/../../"}"
   if [ -d "$file" ]; then
-    # A package of Node.js; of Python the interpreter in a virtual environment is not there in a container.
+    # Must be a package of Node.js; the interpreter of a Python virtual environment would be missing in the
+    # container.
     [ -e "$file/index.js" ] || [ -e "$file/package.json" ] || die "$file is no package of Node.js, and this baseline runs no other directory"
     code=$(realpath "$file")
   else
@@ -18,12 +19,12 @@ start_pool() {
     esac
   fi
   begin "$2"
-  # Said before anything runs, for a start that is cut short.
+  # Written before anything runs, for a start that is interrupted.
   echo "runtime=$program" > "$data/env"
   port=$(free_port)
   cp -r "$code" "$data/"
   python3 "$baselines/container/bundle.py" "$data" "$(basename "$code")"
-  # Whether containers can be made at all is better known now than at the first call.
+  # Finds out now, rather than at the first call, whether containers can be created at all.
   python3 "$baselines/container/bundle.py" --probe "$data"
   # shellcheck disable=SC2046
   "$program" --root "$data/state" $(runtime_options "$program") run --bundle "$data/probe" "flint-baseline-probe-$$" > "$data/log" 2>&1 ||
@@ -33,12 +34,13 @@ start_pool() {
   say "url=http://127.0.0.1:$port/" "runtime=$program" "version=$(version "$program" --version)"
 }
 
-# runtime_options PROGRAM: gVisor makes no groups of its own here, and lets a container make sockets where it is given a folder.
+# runtime_options PROGRAM: gVisor creates no cgroups of its own here, and needs a folder for a container's
+# sockets.
 runtime_options() {
   [ "$(basename "$1")" != runsc ] || echo --network=none --ignore-cgroups --platform=systrap --host-uds=all
 }
 
-# stop_pool DATA_DIR: the server first, so that it makes no more containers; then those that are left.
+# stop_pool DATA_DIR: stops the server first, so that it creates no more containers; then the remaining ones.
 stop_pool() {
   local program
   [ -d "${1:?usage: stop.sh DATA_DIR}" ] || die "there is no $1"
@@ -52,7 +54,7 @@ stop_pool() {
   stop "$1"
 }
 
-# remove_groups PID: what a container whose creation was cut short has left, which is in no list.
+# remove_groups PID: removes cgroups of containers whose creation was interrupted, which are in no list.
 remove_groups() {
   local group
   find /sys/fs/cgroup -depth -type d -name "flint-baseline-$1-*" 2> /dev/null | while read -r group; do

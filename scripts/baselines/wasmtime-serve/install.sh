@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds wasmtime (crates.io, Apache-2.0) into the cache, unless it is on PATH or there, and says where it is. That takes half an hour of
+# Builds wasmtime (crates.io, Apache-2.0) into the cache, unless it is on PATH or there, and prints its path. That takes half an hour of
 # two cores.
 #
-#   install.sh [--installed]      with --installed it only looks
+#   install.sh [--installed]      with --installed it only checks
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-# The release whose library Flint has.
+# The same version as Flint's library.
 version=48.0.8
 program=$cache/wasmtime-$version/bin/wasmtime
 if have wasmtime; then
@@ -14,7 +14,7 @@ if have wasmtime; then
 elif [ ! -x "$program" ]; then
   [ "${1-}" != --installed ] || exit 1
   have cargo || die "there is no cargo: run ./bootstrap.sh"
-  # A target of its own: this one is built with other features than Flint.
+  # A separate target directory: this one is built with other features than Flint.
   build=$(mktemp -d)
   trap 'rm -rf "$build"' EXIT
   CARGO_TARGET_DIR=$build cargo install --quiet --locked --root "$cache/wasmtime-$version" "wasmtime-cli@$version" >&2

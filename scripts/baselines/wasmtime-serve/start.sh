@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `wasmtime serve` as its users start it: one process, a new instance of the component for each request.
 #
-#   start.sh DATA_DIR FILE.wasm      says url, version, pid
+#   start.sh DATA_DIR FILE.wasm      prints url, version, pid
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # workerd (npm, Apache-2.0): one process, an isolate of V8 for the function, all calls in the same isolate.
 #
-#   start.sh DATA_DIR FILE.js      says url, version, pid
+#   start.sh DATA_DIR FILE.js      prints url, version, pid
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -1,4 +1,4 @@
-//! What an operator may set about feeds.
+//! Configuration of feeds.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an operator may set about secrets, beside where their key is.
+//! Configuration of secrets, except the storage of their key.
 
 use flint_invoker::units;
 use flint_model::ByteSize;

@@ -80,8 +80,7 @@ impl Controller {
         self.detached(rotating).await
     }
 
-    /// Re-encrypts with `key` what is encrypted with another; returns how many secrets that were, and how
-    /// many no key decrypts.
+    /// Re-encrypts with `key` all secrets under other keys; returns their number, and how many no key decrypts.
     async fn reseal_with(&self, key: &SecretKey) -> Result<(usize, usize), ControllerError> {
         let (mut resealed, mut lost) = (0, 0);
         let mut after: Option<SealedSecret> = None;

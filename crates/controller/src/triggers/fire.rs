@@ -232,8 +232,8 @@ impl Controller {
     }
 }
 
-/// Whether a call refused along with so many others of its firing may succeed later: not if they alone reach
-/// their namespace's limit.
+/// Whether a call that was refused after `calls` others of its firing may succeed later: not if these alone
+/// reach their namespace's limit.
 fn is_for_now(error: &ControllerError, calls: usize) -> bool {
     match error {
         ControllerError::ShuttingDown => true,

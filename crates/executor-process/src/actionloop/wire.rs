@@ -134,7 +134,7 @@ impl Wire {
         while !line.is_empty() {
             match Pin::new(&mut self.pipes.calls).poll_write(cx, line) {
                 Poll::Ready(Ok(written)) => line.advance(written),
-                // Reading will report what has become of the program.
+                // The reading side reports how the program ended.
                 Poll::Ready(Err(_)) => line.clear(),
                 Poll::Pending => return,
             }

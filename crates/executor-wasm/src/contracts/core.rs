@@ -6,7 +6,7 @@ use wasmtime::{ExternType, FuncType, InstancePre, Linker, Module, ModuleExport, 
 
 use crate::state::State;
 
-/// A module's exports, found once.
+/// A module's exports, looked up once.
 #[repr(align(128))]
 pub(crate) struct CoreModule {
     pre: InstancePre<State>,
@@ -16,10 +16,10 @@ pub(crate) struct CoreModule {
     initialize: Option<ModuleExport>,
 }
 
-/// What a function gave back.
+/// The result of a function.
 pub(crate) enum Given {
     Bytes(Bytes),
-    /// More than is taken: its size and its beginning.
+    /// Longer than allowed: its size and its beginning.
     TooLong(u64, Bytes),
 }
 
@@ -51,7 +51,7 @@ impl CoreModule {
         Ok(Self { pre, memory, alloc, call, initialize })
     }
 
-    /// One call in an instance of its own. At most `longest` bytes are taken back.
+    /// Runs one call in an instance of its own. Copies at most `longest` bytes of the result.
     pub(crate) async fn run(
         &self,
         store: &mut Store<State>,

@@ -1,4 +1,5 @@
-//! Contract `wasi-http` for components of WASI 0.3: a request is a task, which may answer before it ends.
+//! Contract `wasi-http` for components of WASI 0.3: handling a request is an async task, which may respond
+//! before it ends.
 
 use std::future::poll_fn;
 
@@ -30,7 +31,7 @@ impl Service {
         })
     }
 
-    /// Handles a request until no task of it is left, which may be later than the response's end.
+    /// Handles a request until all of its tasks have ended, which may be after the end of the response.
     pub(super) async fn handle(
         &self,
         store: &mut Store<State>,
@@ -38,14 +39,14 @@ impl Service {
         respond: oneshot::Sender<Responded>,
     ) -> wasmtime::Result<()> {
         let service = self.0.instantiate_async(&mut *store).await?;
-        // What became of the request's body is told to a function that gives it on as its answer's.
+        // A function that forwards the request's body as its response's learns how reading it ended.
         let (request, read) = p3::Request::from_http(store.data_mut().host().http().hooks, absolute(request));
         let handling = store.run_concurrent(async |accessor| {
             let response = match service.handle(accessor, request).await? {
                 Ok(response) => accessor.with(|store| response.into_http(store, read)).map(Ok)?,
                 Err(code) => Err(format!("{code:?}")),
             };
-            // Nobody may be there any more.
+            // The receiver may have gone.
             let _ = respond.send(response);
             poll_fn(|cx| accessor.poll_no_interesting_tasks(cx)).await;
             Ok::<(), wasmtime::Error>(())
@@ -54,7 +55,7 @@ impl Service {
     }
 }
 
-/// The same with the authority that it was sent to, which 0.3 does not look for in the headers.
+/// Adds the authority to the URI, since 0.3 does not take it from the headers.
 fn absolute(mut request: Request<RequestBody>) -> Request<RequestBody> {
     let host = request.headers().get(HOST);
     if let Some(authority) = host.and_then(|host| Authority::try_from(host.as_bytes()).ok()) {

@@ -1,4 +1,4 @@
-//! How a module's code is entered: one file a contract.
+//! The entry points of code, one file per contract.
 
 mod core;
 mod http;
@@ -19,14 +19,14 @@ pub(crate) use self::{
 };
 use crate::{link, pool, state::State, wasi::Wasi};
 
-/// Both linkers, made once.
+/// The linkers for modules and components, made once.
 pub(crate) struct Linkers {
     core: Linker<State>,
     component: component::Linker<State>,
     wasi: Wasi,
 }
 
-/// Code that was compiled.
+/// Compiled code.
 #[derive(Clone)]
 pub(crate) enum Compiled {
     Module(Module),
@@ -34,7 +34,7 @@ pub(crate) enum Compiled {
 }
 
 impl Compiled {
-    /// What an instance takes of its engine's pool, where that can be told before it is made.
+    /// What an instance takes from its engine's pool, where that is known before instantiation.
     pub(crate) fn needs(&self) -> Option<ResourcesRequired> {
         match self {
             Self::Module(module) => Some(module.resources_required()),
@@ -42,12 +42,12 @@ impl Compiled {
         }
     }
 
-    /// How many places that is.
+    /// How many of the engine's places an instance takes.
     pub(crate) fn places(&self) -> u32 {
         self.needs().map_or(1, |needs| pool::places(needs.num_memories, needs.num_tables))
     }
 
-    /// Whether its guests can ask for their environment.
+    /// Whether its guests can read their environment.
     pub(crate) fn reads_environment(&self) -> bool {
         match self {
             Self::Module(module) => module.imports().any(|import| import.name().starts_with("environ_")),
@@ -58,7 +58,7 @@ impl Compiled {
         }
     }
 
-    /// Whether its guests can send requests. There is nothing for core modules that could.
+    /// Whether its guests can send requests. Core modules have no such import.
     pub(crate) fn sends_requests(&self) -> bool {
         match self {
             Self::Module(_) => false,
@@ -71,7 +71,7 @@ impl Compiled {
     }
 }
 
-/// What a component imports that sends requests, in 0.2 and in 0.3.
+/// The imports by which a component sends requests, in 0.2 and in 0.3.
 const SENDERS: [&str; 2] = ["wasi:http/outgoing-handler@", "wasi:http/client@"];
 
 /// Code that can be instantiated.
@@ -87,7 +87,7 @@ impl Linkers {
         Ok(Self { core: link::core(engine)?, component: link::component(engine, wasi)?, wasi })
     }
 
-    /// Looks up what `contract` enters, and what the code imports.
+    /// Looks up the entry point of `contract` and the code's imports.
     pub(crate) fn link(&self, compiled: &Compiled, contract: Contract) -> Result<Code, PrepareError> {
         match (contract, compiled) {
             (Contract::WasmCore, Compiled::Module(module)) => {
@@ -114,7 +114,7 @@ impl Linkers {
     }
 }
 
-/// Everything that the module imports is there, or what is not is listed.
+/// Resolves a module's imports; the error lists the missing ones.
 fn instance_pre(linker: &Linker<State>, module: &Module) -> Result<InstancePre<State>, PrepareError> {
     linker.instantiate_pre(module).map_err(|error| {
         let unknown: Vec<_> = module
@@ -126,7 +126,7 @@ fn instance_pre(linker: &Linker<State>, module: &Module) -> Result<InstancePre<S
     })
 }
 
-/// The same for a component.
+/// Resolves a component's imports; the error lists the missing ones.
 fn component_pre(
     linker: &component::Linker<State>,
     component: &Component,

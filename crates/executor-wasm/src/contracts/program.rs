@@ -1,4 +1,4 @@
-//! Contract `wasi-command`: a program with a main function; the body on stdin, the answer on stdout.
+//! Contract `wasi-command`: a program with a main function, its body on stdin and its answer on stdout.
 
 use flint_executor::PrepareError;
 use wasmtime::{
@@ -11,7 +11,7 @@ use crate::state::State;
 
 const START: &str = "_start";
 
-/// A program as its toolchain made it.
+/// A program in the form that its toolchain produced.
 pub(crate) enum Program {
     /// A core module for WASI preview 1.
     Module(InstancePre<State>, ModuleExport),
@@ -47,7 +47,7 @@ impl Program {
         Ok(Self::Component(command))
     }
 
-    /// Runs it to its end, which is an error unless it says that all went well.
+    /// Runs it to its end; an error unless it exits successfully.
     pub(crate) async fn run(&self, store: &mut Store<State>) -> wasmtime::Result<()> {
         let ended = match self {
             Self::Module(pre, start) => run_module(pre, start, store).await,

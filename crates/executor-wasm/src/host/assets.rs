@@ -1,4 +1,4 @@
-//! A function that comes as an archive: one module or component, and files that it may read.
+//! Reads functions that come as an archive: a module or component, and files that it may read.
 
 mod tree;
 
@@ -15,23 +15,23 @@ use zip::{ZipArchive, result::ZipError};
 pub use self::tree::Disk;
 use self::tree::Tree;
 
-/// Where a guest sees its files, and the folder of the archive that they come from.
+/// Where a guest sees its files, named like their directory in the archive.
 pub const ASSETS: &str = "/assets";
 const FOLDER: &str = "assets";
-/// The longest name of an entry, and of a folder or file in it, which is Linux's.
+/// Longest name of an entry, and of each part of it (Linux's NAME_MAX).
 const LONGEST_NAME: usize = 1024;
 const LONGEST_PART: usize = 255;
-/// The module's usual name in an archive, for when there are several.
+/// The name of the module to run, if an archive has several.
 const USUAL: &str = "function.wasm";
 
-/// Bounds on an archive.
+/// Limits on an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackageBounds {
-    /// The module's size.
+    /// Size of the module.
     pub module: ByteSize,
-    /// The size of all assets, unpacked.
+    /// Total size of all assets, unpacked.
     pub assets: ByteSize,
-    /// Entries; also the files and folders that are made of them.
+    /// Number of entries, and of the files and directories made from them.
     pub entries: usize,
 }
 
@@ -44,10 +44,10 @@ impl Default for PackageBounds {
 /// Why an archive is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
-    /// It is not what it should be.
+    /// It is invalid.
     #[error("{0}")]
     Archive(String),
-    /// It may not take more of the disk.
+    /// It would exceed the quota, or the disk is nearly full.
     #[error(transparent)]
     Disk(#[from] PrepareError),
     /// The host failed.
@@ -55,7 +55,7 @@ pub enum PackageError {
     Host {
         /// What was being written.
         path: PathBuf,
-        /// Why it was not.
+        /// Why it could not be written.
         cause: io::Error,
     },
 }
@@ -68,17 +68,18 @@ fn damaged(error: ZipError) -> PackageError {
     bad(format!("the code is not a zip archive that can be read: {error}"))
 }
 
-/// A zip archive that was looked through. What is neither its module nor in its folder `assets/` is left alone.
+/// A zip archive whose entries have been listed. Everything but its modules and the directory `assets/` is
+/// ignored.
 pub struct PackageArchive<'a> {
     archive: ZipArchive<Cursor<&'a [u8]>>,
     bounds: PackageBounds,
     modules: Vec<(usize, String)>,
-    /// Where each is in the archive, and its path below the folder of assets.
+    /// The index in the archive and the path below `assets/` of each file.
     assets: Vec<(usize, PathBuf)>,
 }
 
 impl<'a> PackageArchive<'a> {
-    /// Looks through it. Blocking, as the rest.
+    /// Lists the entries. Blocking, like the other methods.
     pub fn open(code: &'a [u8], bounds: PackageBounds) -> Result<Self, PackageError> {
         if !zip_lists_at_most(code, bounds.entries) {
             return Err(bad(format!(
@@ -111,7 +112,7 @@ impl<'a> PackageArchive<'a> {
         Ok(Self { archive, bounds, modules, assets })
     }
 
-    /// The module or component.
+    /// Reads the module or component.
     pub fn module(&mut self) -> Result<Bytes, PackageError> {
         let chosen = match self.modules.as_slice() {
             [] => {
@@ -145,12 +146,13 @@ impl<'a> PackageArchive<'a> {
         }
     }
 
-    /// Whether there is anything to unpack.
+    /// Whether there are assets to unpack.
     pub fn has_assets(&self) -> bool {
         !self.assets.is_empty()
     }
 
-    /// Unpacks the assets into `folder`, which must be there and empty. Only plain files and folders are made, never links; nothing outside `folder`.
+    /// Unpacks the assets into `folder`, which must exist and be empty. Makes only regular files and
+    /// directories, no links, and nothing outside `folder`.
     pub fn unpack(&mut self, folder: &Path, disk: &dyn Disk) -> Result<(), PackageError> {
         let mut tree = Tree::new(self.bounds, disk)?;
         for (index, path) in &self.assets {
@@ -162,7 +164,7 @@ impl<'a> PackageArchive<'a> {
     }
 }
 
-/// Its name, and each part of it, can be a file's.
+/// Checks that the name and each part of it are valid as file names.
 fn fits(name: &str) -> Result<(), PackageError> {
     if name.len() <= LONGEST_NAME && name.split('/').all(|part| part.len() <= LONGEST_PART) {
         return Ok(());
@@ -181,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// A disk that nobody else has.
+    /// A disk without limits.
     struct Ample;
 
     impl Disk for Ample {

@@ -1,4 +1,4 @@
-//! One call's part of the host.
+//! One call's state in the host.
 
 use std::{
     convert::Infallible,
@@ -22,52 +22,53 @@ use wasmtime_wasi_io::IoView;
 
 use super::{ASSETS, Grants, LogSink, Services, files::CallsFiles, http::Outbound};
 
-/// The most random bytes that a guest gets at once; it can ask again.
+/// Most random bytes that a guest gets at a time; it can ask again.
 const MOST_RANDOM: u64 = 1 << 20;
-/// The most handles that a guest holds at once: streams, requests, buckets. What is behind them is the server's memory, not the guest's.
+/// Most handles that a guest has at a time: streams, requests, buckets. The objects behind them take the
+/// server's memory.
 const MOST_HANDLES: usize = 2_000;
-/// The same, where they can be files: each of these takes one of the server's descriptors.
+/// The same for a guest that can open files, each of which takes one of the server's descriptors.
 const MOST_WITH_FILES: usize = 512;
-/// The most that a core module holds, whose only handles are files and its streams.
+/// The same for a core module, whose only handles are files and its streams.
 const MOST_FILES: usize = 128;
 
-/// What a call brings.
+/// The inputs and outputs of a call.
 pub struct CallSeed {
-    /// What the guest reads.
+    /// The guest's stdin.
     pub stdin: Box<dyn StdinStream + Sync>,
-    /// Where its answer goes, or its log.
+    /// The guest's stdout: its answer or its log.
     pub stdout: Box<dyn StdoutStream + Sync>,
-    /// Where its stderr goes.
+    /// The destination of its stderr.
     pub logs: LogSink,
     /// Its environment.
     pub env: Vec<(String, String)>,
-    /// Its way to the server's API, where it has one.
+    /// Its access to the server's API, if it has any.
     pub gate: Option<Arc<DirectGate>>,
 }
 
-/// A store's data that contains a [`Host`].
+/// Data of a store that contains a [`Host`].
 pub trait AsHost: Send {
-    /// That host.
+    /// The host.
     fn host(&mut self) -> &mut Host;
 }
 
-/// What one call has of the host. Contexts are made when the guest first asks for something of them: those of WASI have generators of random numbers
-/// to seed, which costs more than a small call.
+/// One call's state in the host. Contexts are made on first use: WASI's have random generators to seed, which
+/// costs more than a small call.
 pub struct Host {
     pub(super) services: Arc<Services>,
     pub(super) grants: Arc<Grants>,
     seed: Option<CallSeed>,
     gate: Option<Arc<DirectGate>>,
-    /// What it has of the files that all calls may open, once it can open any.
+    /// The call's share of the files that all calls may open; `None` until it can open any.
     files: Option<CallsFiles>,
-    /// Of a core module.
+    /// Only for a core module.
     p1: Option<Box<WasiP1Ctx>>,
-    /// Of a component.
+    /// Only for a component.
     p2: Option<Box<Context>>,
     wasi: Option<Box<WasiCtx>>,
 }
 
-/// What a component's call has beside WASI's clocks, files and the like.
+/// A component's state beyond WASI's clocks, files and the like.
 pub(super) struct Context {
     http: WasiHttpCtx,
     pub(super) outbound: Outbound,
@@ -75,7 +76,7 @@ pub(super) struct Context {
 }
 
 impl Host {
-    /// For one call of the function that `grants` are of.
+    /// The state for one call of the function with `grants`.
     pub fn new(services: &Arc<Services>, grants: &Arc<Grants>, mut seed: CallSeed) -> Self {
         let (services, grants, gate) = (Arc::clone(services), Arc::clone(grants), seed.gate.take());
         Self { services, grants, seed: Some(seed), gate, files: None, p1: None, p2: None, wasi: None }
@@ -95,7 +96,7 @@ impl Host {
         context
     }
 
-    /// The handles of a component, and HTTP.
+    /// The handles of a component, and its HTTP state.
     pub(super) fn p2(&mut self) -> &mut Context {
         if self.p2.is_none() {
             let outbound =
@@ -108,30 +109,31 @@ impl Host {
         self.p2.as_mut().expect("made above")
     }
 
-    /// Whether there is a file left for a component to open.
+    /// Whether a component may open another file.
     pub(super) fn may_open(&mut self) -> bool {
         match (&mut self.files, &mut self.p2) {
             (Some(files), Some(context)) => files.have_room(&mut context.table),
-            // It has no folder to open one in.
+            // It has no directory to open one in.
             _ => true,
         }
     }
 
-    /// A guest draws a random number in another way than by WASI.
+    /// Records that a guest drew a random number by other means than WASI.
     pub(crate) fn draws(&self) {
         if let Some(drawn) = &self.grants.drawn {
             drawn.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether the heads of requests and answers that the guest keeps hold as much as they may.
+    /// Whether the heads of requests and responses that the guest keeps have reached their limit.
     pub(super) fn has_full_heads(&mut self) -> bool {
         let context = self.p2();
         context.outbound.look_at_heads(&mut context.table);
         context.outbound.has_full_heads()
     }
 
-    /// The builder denies what it is not told to grant: files, addresses, names, arguments, environment.
+    /// The builder denies everything that is not granted here: files, addresses, names, arguments,
+    /// environment.
     fn builder(&mut self) -> WasiCtxBuilder {
         let mut builder = WasiCtx::builder();
         builder.max_random_size(MOST_RANDOM).arg(&self.grants.name);
@@ -147,7 +149,7 @@ impl Host {
             });
             match opened {
                 Ok(files) => self.files = Some(files),
-                // The guest finds no file; its developer finds out why.
+                // The guest finds no files; its developer learns why from the log.
                 Err(error) => logs.write(
                     LogStream::Stderr,
                     format!("flint: {ASSETS} cannot be opened: {error}\n").as_bytes(),
@@ -158,7 +160,7 @@ impl Host {
     }
 }
 
-/// Random numbers that are none, and a flag that says that somebody drew them.
+/// Constant "random" numbers, and a flag that records their use.
 struct Watched(Arc<AtomicBool>);
 
 impl TryRng for Watched {

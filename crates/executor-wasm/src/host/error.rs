@@ -1,4 +1,4 @@
-//! `wasi:io/error`: what went wrong with a stream, and not where in the server.
+//! `wasi:io/error`: describes a stream's error without details of the server.
 
 use wasmtime::{
     Result,
@@ -23,7 +23,8 @@ impl error::HostError for Errors<'_> {
         Ok(())
     }
 
-    /// As users read it. Made for debugging, it would have the server's own backtrace where `RUST_BACKTRACE` is set.
+    /// The error's user-visible text. Its debug format would contain the server's own backtrace where
+    /// `RUST_BACKTRACE` is set.
     fn to_debug_string(&mut self, error: Resource<Error>) -> Result<String> {
         Ok(format!("{:#}", self.0.get(&error)?))
     }

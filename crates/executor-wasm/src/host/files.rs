@@ -1,4 +1,4 @@
-//! Files that guests have open. Each takes one of the server's descriptors, which everything else in it needs as well.
+//! Limits the files that guests have open, since each takes one of the server's descriptors.
 
 use std::sync::Arc;
 
@@ -22,50 +22,51 @@ use wasmtime_wasi::{
 
 use super::{AsHost, LogSink};
 
-/// Guests have one of so many of the descriptors that the server may have...
+/// Guests together get this fraction of the server's descriptors...
 const PART: u64 = 4;
-/// ...and no more than these.
+/// ...and at most so many.
 const MOST: u64 = 1 << 16;
-/// So many are taken at a time: a call that has a file or two takes no more.
+/// How many are claimed at a time. A call with a file or two needs only one claim.
 const STEP: usize = 8;
 
-/// The most lists of folders that a component has at once: each has all names, which may be 10,000 long ones.
+/// Most directory listings that a component has at a time. Each holds all names, perhaps 10,000 long ones.
 const MOST_LISTS: usize = 16;
 
-/// The interface as wasmtime links it. Where a new release of it links another one, `what_components_open_is_bounded` fails.
+/// The interface that wasmtime links. If a new release links another one, `what_components_open_is_bounded`
+/// fails.
 const TYPES: &str = "wasi:filesystem/types@0.2.12";
 
 const NONE_LEFT: &str = "the files that all functions may have open together are in use";
 
-/// What the guests of a server may have open together. Clones are handles of the same.
+/// The files that all guests of a server may have open together. Clones share the limit.
 #[derive(Clone, Debug)]
 pub struct OpenFiles(Arc<Semaphore>);
 
-/// What one call has of them.
+/// The files claimed by one call.
 pub(super) struct CallsFiles {
     all: Arc<Semaphore>,
-    /// More than the most handles that the call has had at once.
+    /// More permits than the call has ever had handles at a time.
     held: OwnedSemaphorePermit,
     logs: LogSink,
     refused: bool,
 }
 
-/// In the place of a handle that is not to be.
+/// Fills a handle's slot so that it cannot be used.
 struct Nothing;
 
 impl OpenFiles {
-    /// A part of what this process may have open by now.
+    /// A fraction of this process's limit.
     pub fn of_this_process() -> Self {
         let limit = getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
         Self::at_most((limit / PART).min(MOST) as usize)
     }
 
-    /// So many.
+    /// A limit of this many files.
     pub fn at_most(files: usize) -> Self {
         Self(Arc::new(Semaphore::new(files)))
     }
 
-    /// The first ones of a call, or why it gets none.
+    /// Makes a call's first claim; the error says why it gets none.
     pub(super) fn begin(&self, logs: &LogSink) -> Result<CallsFiles, String> {
         let held = take(&self.0).ok_or(NONE_LEFT)?;
         Ok(CallsFiles { all: Arc::clone(&self.0), held, logs: logs.clone(), refused: false })
@@ -73,7 +74,7 @@ impl OpenFiles {
 }
 
 impl CallsFiles {
-    /// Whether there is a file for the next one to be opened. A call has as many as it has handles, of whatever.
+    /// Whether another file may be opened; claims more if needed. Every handle counts, whatever it is.
     pub(super) fn have_room(&mut self, table: &mut ResourceTable) -> bool {
         let handles = table.iter_mut().count();
         while self.held.num_permits() <= handles {
@@ -88,19 +89,20 @@ impl CallsFiles {
         true
     }
 
-    /// Before any call of a core module, which opens one file at most: when there is none for it, the module gets a handle only where it has given one back.
-    /// It cannot be told in another way.
+    /// Called before every host call of a core module, which opens at most one file. If there is none left,
+    /// the handle table is filled, so that the module gets a handle only after closing one; wasmtime offers
+    /// no other way to refuse.
     pub(super) fn make_room(&mut self, table: &mut ResourceTable) {
         if self.refused || self.have_room(table) {
             return;
         }
         table.set_max_capacity(0);
-        // Places of handles that were given back before are taken whatever the capacity is.
+        // Slots of deleted handles are reused regardless of the capacity.
         while table.push(Nothing).is_ok() {}
     }
 }
 
-/// Puts bounds around what components open.
+/// Limits what components open.
 pub(super) fn bound_files<T: AsHost + WasiView + 'static>(linker: &mut Linker<T>) -> Result<()> {
     let mut types = linker.instance(TYPES)?;
     types.func_wrap_async(
@@ -157,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// As a guest that opens files until it gets no more.
+    /// Opens files like a guest, until it gets no more.
     fn open_all(files: &mut CallsFiles, table: &mut ResourceTable) -> Vec<Resource<u8>> {
         let mut open = Vec::new();
         loop {
@@ -175,7 +177,7 @@ mod tests {
         let logs = LogSink::new(ByteSize::kib(1));
         let mut tables = [ResourceTable::new(), ResourceTable::new()];
         let mut calls = [all.begin(&logs).unwrap(), all.begin(&logs).unwrap()];
-        // Places that were given back before are no way around it.
+        // Slots of deleted handles must not circumvent the limit.
         let [first, _] = &mut tables;
         let many: Vec<_> = (0..100).map(|_| first.push(0_u8).unwrap()).collect();
         for handle in many {
@@ -187,7 +189,7 @@ mod tests {
         assert!(counts[0] >= 3 * STEP && counts.iter().sum::<usize>() <= 5 * STEP, "{counts:?}");
         assert!(all.begin(&logs).is_err());
         assert!(logs.finish().0.iter().any(|line| line.text.contains(NONE_LEFT)));
-        // Who closes one can open one.
+        // A call that closes a file can open another.
         tables[0].delete(open[0].remove(0)).unwrap();
         assert_eq!(open_all(&mut calls[0], &mut tables[0]).len(), 1);
         drop(calls);

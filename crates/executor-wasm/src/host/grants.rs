@@ -1,4 +1,4 @@
-//! What a function is granted, and what all functions share.
+//! What a function is granted, and the services that all functions share.
 
 use std::{
     path::PathBuf,
@@ -15,54 +15,55 @@ use super::{
     http::{HttpBounds, HttpClient, Reach},
 };
 
-/// What an initialiser is called, whatever function it is of: several share what it leaves.
+/// The program name given to initialisers, whatever the function, since several functions share the result.
 const INITIALISED_AS: &str = "function";
 
-/// What functions get at through their grants.
+/// The services that functions use through their grants.
 #[derive(Clone)]
 #[repr(align(128))]
 pub struct Services {
-    /// Where buckets are kept; absent: there are none on this server.
+    /// The store of buckets; `None` if this server has none.
     pub values: Option<Arc<dyn KeyValue>>,
-    /// How much a namespace may keep there.
+    /// A namespace's quota in that store.
     pub quota: KeyValueQuota,
-    /// What sends their requests.
+    /// The client that sends their requests.
     pub http: Arc<HttpClient>,
-    /// How they reach the server's own API; absent: they do not.
+    /// Access to the server's own API; `None` if there is none.
     pub gates: Option<Gates>,
-    /// The files that they have open together.
+    /// Limits the files that they have open together.
     pub files: OpenFiles,
 }
 
 impl Services {
-    /// How much a namespace may keep unless the operator says otherwise.
+    /// A namespace's default quota.
     pub const QUOTA: KeyValueQuota = KeyValueQuota { keys: 100_000, bytes: ByteSize::mib(64) };
 
-    /// With the usual bounds, and no way to the server's API. Files are a part of what this process may have open by now.
+    /// Services with the default limits and without access to the server's API. The limit on files is a
+    /// fraction of this process's.
     pub fn new(values: Option<Arc<dyn KeyValue>>) -> Result<Self, rustls::Error> {
         let http = Arc::new(HttpClient::new(HttpBounds::default(), Reach::Public)?);
         Ok(Self { values, quota: Self::QUOTA, http, gates: None, files: OpenFiles::of_this_process() })
     }
 }
 
-/// What one function is granted, the same for all its calls.
+/// What one function is granted in all its calls.
 #[repr(align(128))]
 pub struct Grants {
-    /// Whose buckets it uses.
+    /// The namespace whose buckets it uses.
     pub(super) namespace: NamespaceName,
-    /// What it is called, as its first argument.
+    /// Its name, given as its first argument.
     pub(super) name: String,
     pub(super) allow_hosts: Arc<[HostPattern]>,
     pub(super) key_value: bool,
     pub(super) config: WasiConfigVariables,
-    /// The folder that it sees as `/assets`.
+    /// The directory that it sees as `/assets`.
     pub(super) assets: Option<PathBuf>,
-    /// Set when random bytes were drawn; then these are no secret.
+    /// Set when random bytes are drawn. If present, those are constant and not secret.
     pub(super) drawn: Option<Arc<AtomicBool>>,
 }
 
 impl Grants {
-    /// What the function says, with the folder of its assets when it brought some.
+    /// The function's own grants, and the directory of its assets if it has any.
     pub fn of(function: &Function, assets: Option<PathBuf>) -> Self {
         let options = &function.wasm;
         Self {
@@ -76,9 +77,9 @@ impl Grants {
         }
     }
 
-    /// What an initialiser in a namespace is granted when its code is deployed: its assets, and nothing that differs from call to call, from
-    /// one function of this code to the next, or that another function could have changed. Random bytes are all the same; that some were drawn is
-    /// told by the flag.
+    /// The grants of an initialiser at deploy: its assets, and nothing that differs between calls or between
+    /// functions with this code, or that another function could have changed. Random bytes are constant, and
+    /// the flag records whether some were drawn.
     pub(crate) fn of_initialiser(
         namespace: &NamespaceName,
         assets: Option<PathBuf>,

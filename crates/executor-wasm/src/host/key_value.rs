@@ -1,7 +1,7 @@
-//! `wasi:keyvalue`: buckets of the function's namespace, kept by the store.
+//! `wasi:keyvalue`: buckets of the function's namespace, kept in the store.
 //!
-//! A bucket is there as soon as something is in it; `""` names one like any other. Reads and writes wait for the store, and the
-//! guest's time runs on meanwhile.
+//! A bucket exists as soon as it contains something; `""` is a valid name. Reads and writes wait for the
+//! store, during which the guest's time limit runs.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use wasmtime::component::{HasData, Linker, Resource, ResourceTable, ResourceTabl
 
 use super::context::{AsHost, Host};
 
-/// The longest name of a bucket, in bytes.
+/// Longest name of a bucket, in bytes.
 const LONGEST_BUCKET: usize = 128;
-/// The longest key.
+/// Longest key.
 const LONGEST_KEY: usize = 1024;
-/// The largest value.
+/// Largest value.
 const LARGEST_VALUE: usize = 1 << 20;
-/// The most keys in one request, and on a page of a list.
+/// Most keys in one request, and on a page of a list.
 const MOST_KEYS: usize = 1000;
-/// The most bytes that one request reads or writes.
+/// Most bytes that one request reads or writes.
 const MOST_BYTES: usize = 8 << 20;
-/// As many values of the greatest size fit into one request; reading goes in steps of so many.
+/// How many of the largest values fit into one request; reading proceeds in steps of so many.
 const AT_ONCE: usize = MOST_BYTES / LARGEST_VALUE;
 
 mod bindings {
@@ -73,7 +73,7 @@ use self::bindings::wasi::keyvalue::{atomics, batch, store};
 #[allow(unreachable_pub)] // the bindings re-export it
 pub struct Bucket(BucketPath);
 
-/// Why a request is not answered as it was asked.
+/// Why a request is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("this server keeps no values for functions")]
@@ -94,7 +94,7 @@ impl From<StoreError> for Refused {
     }
 }
 
-/// The view of one call on its namespace's buckets.
+/// One call's view of its namespace's buckets.
 pub(crate) struct Buckets<'a> {
     host: &'a mut Host,
 }
@@ -162,7 +162,7 @@ impl Buckets<'_> {
     }
 }
 
-/// Whether a request's keys and values are within bounds.
+/// Checks a request's keys and values against the limits.
 fn check<'a>(all: impl ExactSizeIterator<Item = (&'a str, usize)>) -> Result<(), Refused> {
     if all.len() > MOST_KEYS {
         let text = format!("{} keys are more than the {MOST_KEYS} that one request may have", all.len());
@@ -229,7 +229,8 @@ impl store::HostBucket for Buckets<'_> {
         Ok(self.read(&bucket, &[key]).await?.pop().flatten().is_some())
     }
 
-    /// The cursor is the number of keys before it: what is removed while a guest lists may make it miss others.
+    /// The cursor is the number of keys before it, so a guest may miss keys if others are removed while it
+    /// lists.
     async fn list_keys(
         &mut self,
         bucket: Resource<Bucket>,

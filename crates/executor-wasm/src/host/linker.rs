@@ -1,4 +1,4 @@
-//! Which host functions guests can import.
+//! The host functions that guests can import.
 
 use wasmtime::{
     Linker,
@@ -16,14 +16,14 @@ pub(crate) fn add_p1_to_linker<T: AsHost + 'static>(linker: &mut Linker<T>) -> w
     wasmtime_wasi::p1::add_to_linker_async(linker, |data: &mut T| data.host().p1())
 }
 
-/// WASI preview 2, `wasi:http`, `wasi:keyvalue` and `wasi:config`, for components. All of it is there to be imported; what a
-/// function was not granted answers so.
+/// WASI preview 2, `wasi:http`, `wasi:keyvalue` and `wasi:config`, for components. Everything can be
+/// imported; functions that were not granted fail when called.
 pub(crate) fn add_to_linker<T>(linker: &mut component::Linker<T>) -> wasmtime::Result<()>
 where
     T: AsHost + WasiView + WasiHttpView + IoView + 'static,
 {
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
-    // Again, as what needs nothing but the table of handles, and with bounds.
+    // Linked again: with limits, and in forms that need only the table of handles.
     linker.allow_shadowing(true);
     wasmtime_wasi_io::add_to_linker_async(linker)?;
     error::add_to_linker(linker)?;
@@ -35,7 +35,8 @@ where
     key_value::add_to_linker(linker)
 }
 
-/// The interfaces of WASI 0.3 beside those of 0.2, which languages' libraries import all the same. There are no sockets among them.
+/// The interfaces of WASI 0.3, beside those of 0.2, which language runtimes import as well. Sockets are not
+/// among them.
 pub(crate) fn add_0_3_to_linker<T>(linker: &mut component::Linker<T>) -> wasmtime::Result<()>
 where
     T: WasiView + WasiHttpView + 'static,

@@ -1,4 +1,4 @@
-//! What a function writes to its stdout and stderr, as the log lines of its activation.
+//! Turns a function's stdout and stderr into log lines of its activation.
 
 use std::{
     io,
@@ -16,20 +16,20 @@ use wasmtime_wasi::{
     p2::{OutputStream, Pollable, StreamResult},
 };
 
-/// How much a guest may write at once; it asks again for the rest.
+/// How much a guest may write at a time; it asks again for the rest.
 const AT_ONCE: usize = 64 << 10;
 
-/// Collects the lines of one call. Clones are handles of the same collection.
+/// Collects the log lines of one call. Clones share the collection.
 #[derive(Clone, Debug)]
 pub struct LogSink(Arc<Mutex<Logs>>);
 
 impl LogSink {
-    /// With room for `limit` bytes.
+    /// Keeps at most `limit` bytes.
     pub fn new(limit: ByteSize) -> Self {
         Self(Arc::new(Mutex::new(Logs::new(limit))))
     }
 
-    /// Adds what was written.
+    /// Adds output.
     pub fn write(&self, stream: LogStream, bytes: &[u8]) {
         self.logs().push(stream, bytes);
     }
@@ -39,13 +39,13 @@ impl LogSink {
         LoggedStream { sink: self.clone(), stream }
     }
 
-    /// What was collected, also last lines without a newline, and whether something is missing because of the limit. What is written
-    /// afterwards is lost.
+    /// The log lines, including unfinished ones, and whether some are missing because of the limit. Later
+    /// output is lost.
     pub fn finish(&self) -> (Vec<LogLine>, bool) {
         std::mem::replace(&mut *self.logs(), Logs::new(ByteSize::bytes(0))).finish()
     }
 
-    /// The last line of stderr with something in it, for an error's text.
+    /// The last line of stderr that is not blank, for an error message.
     pub fn last_error_line(&self) -> Option<String> {
         self.logs().last_error_line()
     }

@@ -1,7 +1,8 @@
 //! The host's side of WASI: what a guest can see and do.
 //!
-//! Nothing is granted by default. Without grants a guest has clocks, random numbers, an empty environment but for what the function
-//! defines, and streams that end in its activation's log. [`Grants`] say what a function has beyond that; a [`Host`] is what one call has of it.
+//! Nothing is granted by default. Without grants a guest has clocks, random numbers, an environment with the
+//! function's variables only, and streams that end in its activation's log. [`Grants`] add to that for a
+//! function; a [`Host`] is the state of one call.
 
 mod assets;
 mod context;

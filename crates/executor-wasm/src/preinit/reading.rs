@@ -1,4 +1,4 @@
-//! What an initialiser left in an instance, as the pre-initialiser asks for it.
+//! Reads the state that an initialiser left in an instance, for the pre-initialiser.
 
 use wasmtime::{
     Instance, Store, Val,
@@ -8,7 +8,7 @@ use wasmtime_wizer::{ComponentInstanceState, InstanceState, SnapshotVal};
 
 use crate::state::State;
 
-/// Of a core module.
+/// The state of a core module.
 pub(super) struct ModuleState<'a> {
     pub(super) store: &'a mut Store<State>,
     pub(super) instance: Instance,
@@ -35,7 +35,8 @@ impl InstanceState for ModuleState<'_> {
     }
 }
 
-/// Of a component. Its state is told by functions that can fail, which is told at the end.
+/// The state of a component. It is read by calling functions that can fail; [`Self::finish`] reports the
+/// failure.
 pub(super) struct ComponentState<'a> {
     store: &'a mut Store<State>,
     instance: component::Instance,
@@ -47,7 +48,7 @@ impl<'a> ComponentState<'a> {
         Self { store, instance, failed: None }
     }
 
-    /// Whether all of it was told.
+    /// Fails if any part of the state could not be read.
     pub(super) fn finish(self) -> wasmtime::Result<()> {
         self.failed.map_or(Ok(()), Err)
     }

@@ -64,7 +64,7 @@ pub async fn a_caller_that_goes_away_does_no_harm(subject: &Subject) {
     if let Invoked::Streaming { mut body, end, .. } = invoked {
         let end = end.await.expect("the call's end");
         assert_eq!(end.fault, Some(Fault::Deadline));
-        // When it reads on at last, it must not take what it gets for the whole.
+        // A consumer that resumes reading must see that the body is incomplete.
         let mut last = None;
         while let Some(piece) = body.recv().await {
             last = Some(piece);

@@ -1,5 +1,5 @@
-//! What `--arms` and `--set` ask of an experiment. A misspelt one is refused, with what there is: the whole experiment instead would take hours, and its
-//! report would not say so.
+//! Validates `--arms` and `--set`. A misspelt name is refused with the valid ones: the whole experiment
+//! instead would take hours, and its report would not show it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// The names that `--set` of an experiment may have; `docs/benchmarks.md` says what they mean.
+/// The valid names of `--set` for an experiment; `docs/benchmarks.md` explains them.
 fn options(experiment: &str) -> &'static [&'static str] {
     match experiment {
         "coldstart" => &["live", "sizes"],
@@ -19,7 +19,7 @@ fn options(experiment: &str) -> &'static [&'static str] {
     }
 }
 
-/// Refuses options that the experiment does not have.
+/// Refuses unknown options.
 pub(super) fn check_options(experiment: &str, set: &BTreeMap<String, String>) -> Result<(), Failure> {
     let known = options(experiment);
     match set.keys().find(|name| !known.contains(&name.as_str())) {
@@ -34,7 +34,8 @@ pub(super) fn check_options(experiment: &str, set: &BTreeMap<String, String>) ->
     }
 }
 
-/// Refuses a size of inputs where there are no inputs of several sizes: the report would name one that nothing had.
+/// Refuses a size for experiments without inputs of several sizes: the report would name a size without
+/// effect.
 pub(super) fn check_size(experiment: &str, size: Size) -> Result<(), Failure> {
     if size == Size::Small || suite::of(experiment).is_some() {
         return Ok(());
@@ -43,7 +44,7 @@ pub(super) fn check_size(experiment: &str, size: Size) -> Result<(), Failure> {
     Err(Failure::usage(format!("--size {size}: the functions of the experiment {experiment} have one size")))
 }
 
-/// Refuses arms that the experiment does not have. `names` may have one more than once.
+/// Refuses unknown arms. `names` may contain duplicates.
 pub(super) fn check_arms<'a>(
     asked: &[String],
     names: impl IntoIterator<Item = &'a str>,
@@ -62,12 +63,12 @@ pub(super) fn check_arms<'a>(
     }
 }
 
-/// What is wrong with a file, folder or trace that the command names is wrong usage.
+/// An invalid file, folder or trace in the command is a usage error.
 pub(super) fn wrong(error: anyhow::Error) -> anyhow::Error {
     if error.is::<Failure>() { error } else { Failure::usage(format!("{error:#}")).into() }
 }
 
-/// Refuses names in the list that `--set KEY=A,B` says which nothing has.
+/// Refuses unknown names in the list of `--set KEY=A,B`.
 pub(super) fn check_list<'a>(
     run: &Run,
     key: &str,
@@ -84,12 +85,12 @@ pub(super) fn check_list<'a>(
     }
 }
 
-/// A number that `--set NAME=…` says, at least 0.01.
+/// A number from `--set NAME=…`, at least 0.01.
 pub(super) fn option(run: &Run, name: &str, usual: f64) -> Result<f64, Failure> {
     between(0.01, MOST, run, name, usual)
 }
 
-/// The same of what there is none or one of, at least 1: a smaller one would silently be measured as something else.
+/// The same, at least 1, for counts: a smaller number would silently be measured as something else.
 pub(super) fn at_least_one(run: &Run, name: &str, usual: f64) -> Result<f64, Failure> {
     between(1.0, MOST, run, name, usual)
 }
@@ -97,7 +98,7 @@ pub(super) fn at_least_one(run: &Run, name: &str, usual: f64) -> Result<f64, Fai
 /// Hosts have gigabytes.
 const MOST: f64 = 1e9;
 
-/// The same from `least` to `most`.
+/// The same within bounds.
 pub(super) fn between(least: f64, most: f64, run: &Run, name: &str, usual: f64) -> Result<f64, Failure> {
     let Some(text) = run.effort.set.get(name) else { return Ok(usual) };
     let number = text.parse().ok().filter(|number: &f64| (least..=most).contains(number));
@@ -105,7 +106,7 @@ pub(super) fn between(least: f64, most: f64, run: &Run, name: &str, usual: f64) 
         .ok_or_else(|| Failure::usage(format!("--set {name}={text}: write a number from {least} to {most}")))
 }
 
-/// Numbers of callers or instances that `--set NAME=A,B` says: each once, in their order.
+/// Numbers of callers or instances from `--set NAME=A,B`, sorted and without duplicates.
 pub(super) fn numbers(name: &str, text: &str) -> Result<Vec<usize>, Failure> {
     let number = |one: &str| {
         one.parse().ok().filter(|number| (1..=1000).contains(number)).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The ceiling: a hyper server that answers every request with the same bytes.
+//! The upper bound: a hyper server that answers every request with the same bytes.
 
 use std::{convert::Infallible, net::SocketAddr, sync::mpsc, thread};
 
@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 
 use crate::output::tell;
 
-/// Starts the server on a port of its own and in a runtime of its own; it lives as long as the process.
+/// Starts the server on a free port and in its own runtime; it lives as long as the process.
 pub(super) fn start(answer: &'static [u8]) -> anyhow::Result<SocketAddr> {
     let (address, started) = mpsc::channel();
     thread::Builder::new()
@@ -30,7 +30,7 @@ pub(super) fn start(answer: &'static [u8]) -> anyhow::Result<SocketAddr> {
 
 async fn serve(answer: &'static [u8], address: &mpsc::Sender<SocketAddr>) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    // The receiver is gone only when the benchmark is.
+    // The receiver is gone only if the benchmark is.
     let _ = address.send(listener.local_addr()?);
     loop {
         let (stream, _) = listener.accept().await?;

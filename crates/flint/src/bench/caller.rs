@@ -1,4 +1,4 @@
-//! One client: a kept-alive connection, calls one after the other, each with its record.
+//! A client with a kept-alive connection, which makes calls one after the other and reads their records.
 
 use std::{
     net::SocketAddr,
@@ -13,12 +13,12 @@ use tokio::time::{sleep, timeout};
 
 use crate::client::GUEST_KEY;
 
-/// No call of the experiment takes this long.
+/// Longer than any call of the experiments.
 const LONGEST: Duration = Duration::from_secs(120);
-/// Records are written behind the answer.
+/// Records are written after the response.
 const RECORDED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Says what is wrong with an answer that took so long.
+/// Verifies a response and its time.
 type Timed<'a> = dyn Fn(&[u8], Duration) -> Result<(), String> + Sync + 'a;
 
 pub(super) struct Caller {
@@ -26,7 +26,7 @@ pub(super) struct Caller {
     connection: Option<HttpClient>,
 }
 
-/// A call that was answered rightly.
+/// A correctly answered call.
 #[derive(Clone, Debug)]
 pub(super) struct Called {
     /// From the request's first byte to the answer's last.
@@ -35,7 +35,7 @@ pub(super) struct Called {
 }
 
 impl Called {
-    /// Nothing where the answer is not one of Flint's.
+    /// `None` if the response is not Flint's.
     pub(super) fn of(answer: &HttpAnswer, latency: Duration) -> Option<Self> {
         Some(Self { latency, activation: answer.header("x-flint-activation-id")?.to_owned() })
     }
@@ -46,7 +46,7 @@ pub(super) fn post(address: SocketAddr, function: &str, content_type: &str, body
     post_to(address, &format!("{function}/invoke"), content_type, body)
 }
 
-/// The same at a path below `/v1/functions/`.
+/// The same for a path below `/v1/functions/`.
 pub(super) fn post_to(address: SocketAddr, path: &str, content_type: &str, body: &[u8]) -> HttpRequest {
     let headers = [authorization(), format!("content-type: {content_type}")];
     HttpRequest::new("POST", &format!("/v1/functions/{path}"), address, &headers, body, 200)
@@ -75,18 +75,18 @@ impl Caller {
             .await
             .with_context(|| format!("no answer within {} s", LONGEST.as_secs()))??;
         let took = begin.elapsed();
-        // Only after a whole answer is it at the beginning of the next one.
+        // The next response begins only after a complete one.
         let closes = answer.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
         self.connection = Some(connection).filter(|_| !closes);
         Ok((answer, took))
     }
 
-    /// Connects anew where the server may have closed an idle connection meanwhile.
+    /// Reconnects, since the server may have closed an idle connection.
     pub(super) fn reconnect(&mut self) {
         self.connection = None;
     }
 
-    /// One call; `check` says what is wrong with its answer.
+    /// Makes one call; `check` verifies the response.
     pub(super) async fn call(
         &mut self,
         request: &HttpRequest,
@@ -96,7 +96,7 @@ impl Caller {
         Called::of(&answer, latency).context("an answer without its activation")
     }
 
-    /// The same of a server that need not be Flint's; `check` is told how long it took, too.
+    /// The same for any server; `check` gets the duration too.
     pub(super) async fn answered(
         &mut self,
         request: &HttpRequest,
@@ -114,12 +114,12 @@ impl Caller {
         Ok((answer, latency))
     }
 
-    /// Where the time of a call went.
+    /// A call's stations, from its record.
     pub(super) async fn stations(&mut self, called: &Called) -> anyhow::Result<Stations> {
         self.stations_of(&called.activation).await
     }
 
-    /// Where the time of all activations went that began at `since` or later.
+    /// The stations of all activations that began at `since` or later.
     pub(super) async fn since(&mut self, since: SystemTime) -> anyhow::Result<Vec<Stations>> {
         let since = since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let path = format!("/v1/activations?limit=1000&since={since}");
@@ -130,7 +130,7 @@ impl Caller {
         Ok(list.activations.iter().map(Stations::of_record).collect())
     }
 
-    /// Where the time of an activation went.
+    /// An activation's stations, from its record.
     pub(super) async fn stations_of(&mut self, activation: &str) -> anyhow::Result<Stations> {
         let path = format!("/v1/activations/{activation}");
         let request = HttpRequest::new("GET", &path, self.address, &[authorization()], b"", 200);
@@ -153,20 +153,21 @@ impl Caller {
     }
 }
 
-/// What the timeline says of a start.
+/// The times in an activation's timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stations {
-    /// From being placed to an instance with its code loaded; `None` when it was there already.
+    /// From being placed to an instance with loaded code; `None` if it was there already.
     pub(super) start_us: Option<u64>,
     /// Of that, loading the code.
     pub(super) init_us: Option<u64>,
-    /// From there to the function's answer.
+    /// From there to the function's response.
     pub(super) run_us: Option<u64>,
-    /// From being admitted to an instance with its code loaded, whether it was started for this call or busy, or started, with another.
+    /// From admission to an instance with loaded code, whether that was started for this call, was busy, or
+    /// was starting for another one.
     pub(super) wait_us: Option<u64>,
     /// CPU time that the call used.
     pub(super) cpu_us: Option<u64>,
-    /// When it was placed, in µs since 1970; the record has it to the millisecond.
+    /// When it was placed, in µs since 1970, to the record's precision of a millisecond.
     pub(super) placed_at_us: u64,
 }
 

@@ -1,5 +1,5 @@
-//! `fireworks-density`: how many instances of one function live in so much memory. Identical instances are started one after the other,
-//! each holding a call, until the kernel has nothing left to give.
+//! `fireworks-density`: how many instances of one function fit into a given amount of memory. Identical
+//! instances are started one after the other, each holding a call, until the memory is exhausted.
 
 mod group;
 mod place;
@@ -27,35 +27,36 @@ use super::{
     run::Run,
 };
 
-/// In which language a function waits.
+/// A function that waits, and its language.
 type Language = (&'static str, &'static str, &'static str);
 const LANGUAGES: [Language; 2] = [("wait-node", "nodejs", WAIT_NODE), ("wait-python", "python", WAIT_PYTHON)];
-/// A call holds its instance this long, a little less than a function may take.
+/// Duration of each held call, a little below a function's maximum.
 const HOLD: Duration = Duration::from_secs(290);
-/// How Flint says that the kernel ended an instance for want of memory.
+/// Flint's error when the kernel has killed an instance for lack of memory.
 const EXHAUSTED: &str = "exhausted its memory";
-/// So many instances of each arm show in a quick run that everything works.
+/// Instances of each arm in a quick run, which only shows that everything works.
 const QUICK_MOST: f64 = 40.0;
-/// So many clones share their snapshot, where memory does not end before, when what one of them takes is said to be promised.
+/// Minimum number of clones of a snapshot, unless memory ends before, for judging the promise about a clone's
+/// memory.
 const CROWD: u64 = 500;
-/// So many live beside each other, likewise, of what clones are compared with: each takes much more memory and shares less.
+/// The same minimum for the arms that clones are compared with, which take more memory and share less.
 const FEW: u64 = 100;
-/// An instance that has not come up by then does not: the machine is at its end.
+/// An instance that is not up by then never will be: the machine is exhausted.
 const UP_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Density {
-    /// Instances that lived at once before the event.
+    /// Live instances before the event.
     instances: usize,
-    /// What ended it; nothing when the experiment's own bound did.
+    /// The event that ended the round; `None` for the experiment's own limit.
     event: Option<Event>,
-    /// Used by the group before the first instance.
+    /// Memory of the group before the first instance.
     base: u64,
-    /// Instances, bytes used by the group, PSS of what belongs to the function.
+    /// Instances, bytes used by the group, PSS of the function's processes.
     steps: Vec<(usize, u64, TreeMemory)>,
 }
 
-/// A way of one language.
+/// A way of running a function in one language.
 struct Arm<'a> {
     way: &'a Way,
     language: Language,
@@ -81,7 +82,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
         .into_iter()
         .enumerate()
         .flat_map(|(at, language)| ways.iter().map(move |way| (at, language, *way)))
-        // WebAssembly is not of any of the languages.
+        // WebAssembly belongs to none of the languages.
         .filter(|(at, _, way)| *at == 0 || !way.is_wasm())
         .map(|(_, language, way)| Arm { way, language, rounds: Ok(Vec::new()) })
         .collect();
@@ -131,7 +132,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// How many live in the same memory; only where memory ended both.
+/// Ratios of the numbers of instances, only if memory ended both rounds.
 fn ratios(report: &mut Report, function: &str, counts: &[(&str, f64)]) {
     for reference in [SPAWN, CONTAINER] {
         let Some((_, few)) = counts.iter().find(|(name, count)| *name == reference && *count > 0.0) else {
@@ -148,20 +149,20 @@ fn targets(report: &Report, full: &[(&str, &str)]) -> Vec<Target> {
     LANGUAGES.iter().flat_map(|language| promised(report, full, language.0)).collect()
 }
 
-/// What is promised, of nothing that was measured.
+/// The promises, without measurements.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<Target> {
     targets(&Report::default(), &[])
 }
 
-/// What a clone takes, beside a sandbox with a runtime of its own and a container.
+/// The memory of a clone, compared with a sandbox that has its own runtime and with a container.
 fn promised(report: &Report, full: &[(&str, &str)], function: &str) -> Vec<Target> {
     let row = |arm: &str| {
         report.arms.iter().find(|row| row.arm == arm && row.function.as_deref() == Some(function))
     };
     let each = |arm: &str| row(arm).and_then(|row| row.pss_bytes).map(|bytes| bytes as f64);
     let clone = each(CLONE).filter(|bytes| *bytes > 0.0);
-    // There are no more than fill the memory.
+    // No more fit, so the minimum does not apply.
     let instances = |arm| row(arm).and_then(|row| row.instances).filter(|_| !full.contains(&(arm, function)));
     let target = |reference| {
         let times = each(reference).zip(clone).map(|(theirs, clone)| theirs / clone);
@@ -207,7 +208,7 @@ async fn fill(run: &Run, way: &Way, language: Language, limit: u64, most: usize)
     Ok(density)
 }
 
-/// A call that keeps its instance; that it ends is what is noticed.
+/// Makes a call that holds its instance; returns when it ends.
 async fn hold(server: SocketAddr, request: HttpRequest) -> String {
     let called = async { HttpClient::connect(server).await?.exchange(&request).await };
     match called.await {
@@ -216,7 +217,7 @@ async fn hold(server: SocketAddr, request: HttpRequest) -> String {
     }
 }
 
-/// Waits until so many instances are busy; the event when memory ends before.
+/// Waits until so many instances are busy, or for the event that exhausts memory.
 async fn next(
     group: &Group,
     place: &Place,
@@ -230,7 +231,7 @@ async fn next(
         }
         if let Some(ended) = calls.try_join_next() {
             let said = ended.unwrap_or_else(|error| error.to_string());
-            // Version 1 counts a process that it ended in the group of that process, which is the sandbox's and gone.
+            // cgroup v1 counts a killed process in its own group, which is the sandbox's and gone.
             let told = if said.contains(EXHAUSTED) {
                 Event::OutOfMemory
             } else {
@@ -250,7 +251,7 @@ async fn next(
     }
 }
 
-/// The medians of all rounds, with the picture of the round in the middle.
+/// The medians of all rounds, with the chart of the middle one.
 fn row(arm: &str, function: &str, rounds: &[Density]) -> ArmReport {
     let mut rounds: Vec<&Density> = rounds.iter().collect();
     rounds.sort_by_key(|density| density.instances);
@@ -339,7 +340,7 @@ mod tests {
         let met = (Some(20.0), Some(true), None);
         assert_eq!(judged(500, 100, &[]), met);
         assert_eq!(judged(300, 50, &[CLONE, CONTAINER]), met);
-        // A handful shares nothing worth the name.
+        // A handful of clones shares next to nothing.
         for (clones, containers, full, why) in [
             (499, 100, CONTAINER, "500 instances or more, and there were 499 of fork-never"),
             (500, 99, CLONE, "100 instances or more, and there were 99 of openwhisk"),

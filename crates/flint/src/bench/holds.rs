@@ -1,18 +1,20 @@
-//! Where a promise holds: what was measured elsewhere is shown, and not judged.
+//! Decides whether a promise applies to a measurement: measurements under other conditions are shown, but not
+//! judged.
 
 use flint_lab::{FEWEST, Unjudged};
 
 use super::run::Size;
 
-/// What the originals used. A chain of a thousand requests is another one than a chain of ten.
+/// The originals' size. A chain of a thousand requests differs from a chain of ten.
 const SIZE: Size = Size::Small;
 
-/// Whether what was measured is what was promised. Of what differs the first is said; what there is nothing of differs in nothing.
+/// Whether a measurement meets the promise's conditions. Keeps the first deviation; missing data do not
+/// deviate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holds(Option<String>);
 
 impl Holds {
-    /// Of functions of the usual size.
+    /// Requires the usual size of inputs.
     pub(super) fn of_the_size(self, size: Option<&str>) -> Self {
         let usual = SIZE.as_str();
         let why =
@@ -20,31 +22,33 @@ impl Holds {
         self.unless(size.filter(|size| *size != usual).map(why))
     }
 
-    /// Of enough single calls: a median of four is one of them, more or less. `fewest` is how many there are of each arm at least.
+    /// Requires enough single calls, since a median of four is little more than one of them. `fewest` is the
+    /// minimum per arm.
     pub(super) fn of_values(self, fewest: Option<usize>) -> Self {
         let why = |few: usize| format!("there are too few values, {few}: it takes {FEWEST}, by --repeat");
         self.unless(fewest.filter(|few| *few < FEWEST).map(why))
     }
 
-    /// Of so many instances at once, or more: fewer share less. `most` is how many there were of `arm`.
+    /// Requires a minimum number of concurrent instances, since fewer share less. `most` is the number of
+    /// `arm`.
     pub(super) fn of_instances(self, least: u64, arm: &str, most: Option<u64>) -> Self {
         let why =
             |few: u64| format!("it is promised of {least} instances or more, and there were {few} of {arm}");
         self.unless(most.filter(|few| *few < least).map(why))
     }
 
-    /// Of so many copies of a function, or more: fewer share less.
+    /// Requires a minimum number of copies of a function, since fewer share less.
     pub(super) fn of_copies(self, least: usize, copies: usize) -> Self {
         let why = || format!("it is promised of {least} copies or more, and there were {copies}");
         self.unless((copies < least).then(why))
     }
 
-    /// Of this procedure: `other` is what the command line says instead.
+    /// Requires this procedure; `other` is what the command line selects instead.
     pub(super) fn of_the_procedure(self, procedure: &str, other: Option<&str>) -> Self {
         self.unless(other.map(|other| format!("it is promised of {procedure}, and this is {other}")))
     }
 
-    /// Why it is not judged, where it does not hold.
+    /// Why it is not judged, if a condition is not met.
     pub(super) fn unjudged(self) -> Option<Unjudged> {
         self.0.map(Unjudged::NotMeasured)
     }

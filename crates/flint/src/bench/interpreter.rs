@@ -1,5 +1,5 @@
-//! What functions run on in every arm of an experiment, with Flint and without: the interpreters that Flint takes where nothing is said.
-//! With others, arms would compare interpreters.
+//! The interpreters used by all arms of an experiment, with Flint and without: those that Flint uses by
+//! default. With different ones, arms would compare interpreters.
 
 use std::{
     path::PathBuf,
@@ -10,15 +10,15 @@ use anyhow::{anyhow, bail};
 use flint_model::Kind;
 use flint_runtimes::discover::{Engine, Runtime, Runtimes};
 
-/// What the Python shim is started with.
+/// The options of the Python shim.
 pub(super) const PYTHON_OPTIONS: [&str; 3] = ["-X", "utf8", "-s"];
 
 /// An interpreter of this host.
 #[derive(Debug)]
 pub(super) struct Interpreter {
-    /// As functions are deployed for it: `python:3.13`.
+    /// Its kind for deploys: `python:3.13`.
     pub(super) kind: String,
-    /// What `kind` says after the colon.
+    /// The version in `kind`.
     pub(super) line: String,
     /// Where it is.
     pub(super) program: PathBuf,
@@ -40,19 +40,19 @@ impl Interpreter {
         Self { kind, line, program }
     }
 
-    /// Its command line before the program that it is to run.
+    /// Its command line, before the program to run.
     pub(super) fn command(&self, options: &[&str]) -> Vec<String> {
         let options = options.iter().map(|&option| option.to_owned());
         [self.program.display().to_string()].into_iter().chain(options).collect()
     }
 }
 
-/// Python for functions.
+/// Flint's Python for functions.
 pub(super) fn python() -> anyhow::Result<Interpreter> {
     Interpreter::find("python")
 }
 
-/// Node.js for functions.
+/// Flint's Node.js for functions.
 pub(super) fn node() -> anyhow::Result<Interpreter> {
     Interpreter::find("nodejs")
 }

@@ -1,7 +1,8 @@
-//! Who clears up after a benchmark that could not do so itself, because it was killed.
+//! Cleans up after a benchmark that was killed.
 //!
-//! A process of its own, `flint __bench-janitor ROOT`, that waits until the benchmark is gone: the pipe between them ends however that happens. It then carries
-//! out the notes of what is still there, such as a baseline that a script has started as a daemon, and removes ROOT, where all scratch directories are.
+//! A separate process, `flint __bench-janitor ROOT`, waits until the benchmark is gone: the pipe between them
+//! closes however that happens. It then executes the remaining notes, such as stopping a baseline that a
+//! script has started as a daemon, and removes ROOT, which contains all scratch directories.
 
 use std::{
     env, fs, io,
@@ -26,23 +27,23 @@ use super::density::remove_group;
 use crate::output::tell;
 
 const ARGUMENT: &str = "__bench-janitor";
-/// The folder of the notes, in the root.
+/// The folder of the notes, within the root.
 const NOTES: &str = "notes";
-/// A killed server's launcher is still removing sandboxes from its data directory.
+/// The launcher of a killed server may still be removing sandboxes from its data directory.
 const REMOVED_WITHIN: Duration = Duration::from_secs(30);
 
 static ROOT: OnceLock<PathBuf> = OnceLock::new();
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// The janitor of this process; dropping it waits until everything is gone.
+/// The janitor of this process; dropping it waits until everything is removed.
 pub(super) struct Janitor(Child);
 
 impl Janitor {
-    /// Makes the root of the scratch directories, and starts who removes it.
+    /// Creates the root of the scratch directories, and starts the janitor.
     pub(super) fn start() -> anyhow::Result<Self> {
         let root =
             tempfile::Builder::new().prefix("flint").tempdir().context("making a scratch directory")?.keep();
-        // A back end may run as another user, who has to reach its own folder.
+        // A back end may run as another user, who needs access to its folder.
         fs::set_permissions(&root, fs::Permissions::from_mode(0o711))
             .and_then(|()| fs::create_dir(root.join(NOTES)))
             .context("opening the scratch directory")?;
@@ -51,7 +52,7 @@ impl Janitor {
             .arg(&root)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            // Ctrl-C ends the benchmark, and not who clears up after it.
+            // Ctrl-C is for the benchmark, not for the janitor.
             .process_group(0)
             .spawn()
             .context("starting who clears up")?;
@@ -67,22 +68,22 @@ impl Drop for Janitor {
     }
 }
 
-/// A scratch directory that is gone after the run, however the run ends.
+/// A scratch directory, removed after the run, however it ends.
 pub(super) fn scratch() -> anyhow::Result<TempDir> {
     let parent = ROOT.get().cloned().unwrap_or_else(env::temp_dir);
     tempfile::tempdir_in(parent).context("making a scratch directory")
 }
 
-/// What is to be done should the run not come to it; dropping it forgets that.
+/// A note of a clean-up in case the run does not get to it; dropping it withdraws the note.
 pub(super) struct Note(Option<PathBuf>);
 
 impl Note {
-    /// Runs a script with a folder: what it ends is written down before it is started.
+    /// Notes a script to be run with a folder, before what it stops is started.
     pub(super) fn to_run(script: &Path, folder: &Path) -> anyhow::Result<Self> {
         Self::write(&[b"run", script.as_os_str().as_bytes(), folder.as_os_str().as_bytes()])
     }
 
-    /// Ends what is in a group of processes, and removes it.
+    /// Notes a cgroup whose processes are to be killed and which is to be removed.
     pub(super) fn to_remove_group(folder: &Path) -> anyhow::Result<Self> {
         Self::write(&[b"group", folder.as_os_str().as_bytes()])
     }
@@ -107,7 +108,8 @@ impl Drop for Note {
     }
 }
 
-/// Is the janitor when this process was started to be one; otherwise does nothing. To be called in `main` before any thread exists.
+/// Acts as the janitor if this process was started as one; otherwise does nothing. To be called in `main`
+/// before any thread exists.
 pub(crate) fn entry() {
     let mut arguments = env::args_os().skip(1);
     if arguments.next().is_none_or(|argument| argument != ARGUMENT) {
@@ -117,12 +119,13 @@ pub(crate) fn entry() {
         tell!("{ARGUMENT} is how flint bench starts who clears up after it; it is of no use by hand");
         process::exit(2);
     };
-    // Nothing is ever written: this returns when nobody can.
+    // Nothing is ever written: this returns when the other end is closed.
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
     process::exit(i32::from(!clear_up(Path::new(&root), REMOVED_WITHIN)));
 }
 
-/// Carries out the notes in `root`, the latest first, and removes it, unless something that may still use it could not be ended.
+/// Executes the notes in `root`, the latest first, and removes it, unless something that may still use it
+/// could not be stopped.
 fn clear_up(root: &Path, within: Duration) -> bool {
     let notes = fs::read_dir(root.join(NOTES)).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut notes: Vec<_> = notes.filter(|path| path.extension().is_none()).collect();
@@ -153,7 +156,7 @@ fn carry_out(note: &Path) -> bool {
     match words.as_slice() {
         [b"run", script, folder] => {
             let (script, folder) = (path(script), path(folder));
-            // What was not begun, or has ended itself, has no folder.
+            // Without a folder, it never started or has stopped by itself.
             let done = !folder.exists()
                 || Command::new(&script)
                     .arg(&folder)
@@ -178,7 +181,7 @@ fn carry_out(note: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// A root with notes to run a script that says on which folder; it fails for one that is named so.
+    /// A root with notes of a script that fails for a folder with that name.
     fn root(folders: &[&str]) -> TempDir {
         let root = tempfile::tempdir().unwrap();
         let script = root.path().join("stop.sh");
@@ -209,7 +212,7 @@ mod tests {
     fn what_was_begun_last_is_ended_first_and_nothing_stays() {
         let root = root(&["network", "database", "ended"]);
         fs::remove_dir(root.path().join("ended")).unwrap();
-        // Torn by the end of the run: what it is about was not started.
+        // Torn by a kill: what it was about was not started.
         fs::write(root.path().join(NOTES).join("00000009.part"), b"run\0/bin/fal").unwrap();
         let path = root.keep();
         assert!(clear_up(&path, Duration::ZERO));

@@ -36,12 +36,12 @@ use crate::{
 };
 pub(crate) use run::{Effort, Size};
 
-/// The experiments there are, with what they measure.
+/// All experiments, with what they measure.
 pub(crate) fn experiments() -> impl Iterator<Item = (&'static str, &'static str)> {
     BUILT_IN.iter().copied().chain(suite::SUITES.iter().map(|suite| (suite.name, suite.what)))
 }
 
-/// Those that need no workloads.
+/// Experiments without workloads.
 const BUILT_IN: &[(&str, &str)] = &[
     ("overhead", "what Flint adds to a call: bare HTTP, the runtime shim alone, and calls through Flint"),
     (
@@ -62,13 +62,13 @@ const BUILT_IN: &[(&str, &str)] = &[
     ),
 ];
 
-/// Runs `experiment` and prints its report on stdout; everything else goes to stderr. Whether the targets were met is in the report,
-/// not in the exit code: a benchmark that has measured something has succeeded.
+/// Runs `experiment` and prints its report on stdout; everything else goes to stderr. The report says whether
+/// targets were met, the exit code does not: a benchmark with measurements has succeeded.
 pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow::Result<()> {
     tell_what_is_left_out();
     let mut run = Run::begin(experiment, effort)?;
     let _janitor = Janitor::start()?;
-    // Dropping what measures ends its servers, back ends and groups.
+    // Dropping the measurement stops its servers, back ends and groups.
     let measured = tokio::select! {
         report = measure(experiment, &mut run) => report,
         signal = interrupted() => {
@@ -86,10 +86,10 @@ pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow:
     Ok(())
 }
 
-/// Variables of Flint's own are for other servers than those that are measured.
+/// Reports which of Flint's variables are not passed to the measured servers.
 fn tell_what_is_left_out() {
     let mut names = server::left_out();
-    // Where its scripts keep what they install is the benchmark's own business.
+    // The location of what its scripts install is the benchmark's own setting.
     names.retain(|name| name.contains("__") || name == "FLINT_CONFIG");
     if !names.is_empty() {
         tell!("not told to the servers that are measured: {}", names.join(", "));
@@ -117,11 +117,11 @@ async fn measure(experiment: &str, run: &mut Run) -> anyhow::Result<Report> {
             None => bail!("there is no experiment '{other}'"),
         },
     };
-    // What came to nothing leaves its folder to what is asked for instead.
+    // A failed run leaves its folder to other settings.
     measured.inspect_err(|_| run.folder.forget())
 }
 
-/// Returns when this process is asked to end.
+/// Returns when this process is asked to stop.
 async fn interrupted() -> std::io::Result<()> {
     let mut asked = signal(SignalKind::terminate())?;
     tokio::select! {
@@ -130,12 +130,12 @@ async fn interrupted() -> std::io::Result<()> {
     }
 }
 
-/// Prints the report of a run that has ended, and writes its pages anew.
+/// Prints the report of a finished run, and writes its pages again.
 pub(crate) fn report(folder: &Path, json: bool) -> anyhow::Result<()> {
     shown_and_written(folder, |report| print(report, json))
 }
 
-/// Shows it first: a folder that cannot be written can be read.
+/// Printed first, since an unwritable folder may be readable.
 fn shown_and_written(folder: &Path, show: impl FnOnce(&Report) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let path = folder.join("report.json");
     let bytes = std::fs::read(&path).map_err(|error| match error.kind() {
@@ -150,7 +150,7 @@ fn shown_and_written(folder: &Path, show: impl FnOnce(&Report) -> anyhow::Result
     run::write(&RunFolder::at(folder), &report).context("the report's files could not be written anew")
 }
 
-/// A report as its file has it.
+/// Parses a report.
 fn read(path: &Path, bytes: &[u8]) -> Result<Report, Failure> {
     serde_json::from_slice(bytes).map_err(|error| {
         Failure::usage(format!("{} is not a report of this release: {error}", path.display()))
@@ -185,7 +185,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let report = Report { experiment: "x".into(), ..Report::default() };
         std::fs::write(scratch.path().join("report.json"), serde_json::to_vec(&report).unwrap()).unwrap();
-        // In the way of a file of this name, for root too.
+        // In the way of a file with this name, even for root.
         std::fs::create_dir(scratch.path().join("report.part")).unwrap();
         let mut shown = String::new();
         let failed = shown_and_written(scratch.path(), |report| {

@@ -1,4 +1,4 @@
-//! `overhead`: what Flint adds to a call, and how many it serves.
+//! `overhead`: the time that Flint adds to a call, and its throughput.
 
 use std::{
     collections::BTreeMap,
@@ -33,19 +33,19 @@ const NODE_HELLO: &str = "exports.main = (params) => ({ greeting: `Hello, ${para
 const PYTHON_HELLO: &str = "def main(params):\n    return {'greeting': 'Hello, ' + params['name']}\n";
 const ARGUMENTS: &[u8] = br#"{"name":"Flint"}"#;
 const ANSWER: &[u8] = br#"{"greeting":"Hello, Flint"}"#;
-/// What is measured: calls to processes that stay, started as this host starts them when nobody says how.
+/// Calls of warm processes, started in this host's default way.
 const WARM: [&str; 2] = ["--reuse", "warm"];
-/// How many functions are called in turn by the arm that asks what variety costs.
+/// Number of functions called in turn by the arm that measures the cost of variety.
 const VARIETY: usize = 100;
 
-/// As many plain servers, called in turn.
+/// The same number of plain servers, called in turn.
 const PLAIN_VARIETY: &str = "plain-variety-100";
 
 /// The well-known guest key, which exists while a server listens on loopback (the OpenWhisk contract's default user).
 pub(super) const GUEST: &str =
     "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP";
 
-/// Every arm there is; some at several concurrencies.
+/// All arms; some at several concurrencies.
 const ARMS: [&str; 14] = [
     "bare-http",
     "shim-node",
@@ -79,18 +79,19 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let scratch = janitor::scratch()?;
     let code = Code::write(scratch.path())?;
 
-    // Accepts come faster than their calls are made.
+    // Accepting calls is faster than executing them.
     let settings =
         [("FLINT_LIMITS__MAX_CONCURRENCY", "32"), ("FLINT_LIMITS__CONCURRENT_INVOCATIONS", "10000000")];
     let server = Server::start_with(scratch.path(), &settings).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    // What cannot be read is nothing, which no server is.
+    // Unreadable counts as absent: no server has zero.
     let idle = Some(ProcessTree::new(server.pid()).root_memory().rss).filter(|bytes| *bytes > 0);
     deploy(&server, &code)?;
     let node_peer = Peer::node(&code.node, scratch.path())?;
     let python_peer = Peer::python(&code.python, scratch.path())?;
     let bare = bare_http::start(ANSWER)?;
-    // What this machine makes of a hundred processes, whoever runs them. They take half a minute, which a quick run does not have.
+    // The control: a hundred processes on this machine without Flint. They take half a minute, too long for a
+    // quick run.
     let wants_control = match &run.effort.arms[..] {
         [] => !run.effort.quick,
         asked => asked.iter().any(|arm| arm == PLAIN_VARIETY),
@@ -110,7 +111,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     Ok(report(run.report("overhead"), &arms, idle, server.binary_size()?))
 }
 
-/// Leaves the arms that were asked for.
+/// Keeps the requested arms.
 fn chosen(asked: &[String], plans: Vec<ArmPlan>) -> anyhow::Result<Vec<ArmPlan>> {
     for plan in &plans {
         ensure!(
@@ -122,7 +123,8 @@ fn chosen(asked: &[String], plans: Vec<ArmPlan>) -> anyhow::Result<Vec<ArmPlan>>
     Ok(plans.into_iter().filter(|plan| asked.is_empty() || asked.contains(&plan.name)).collect())
 }
 
-/// Plain servers: of one Node.js function, of as many as are called in turn (or none), and of one Python function.
+/// Plain servers: one Node.js function, the same number as is called in turn (or none), and one Python
+/// function.
 struct Peers<'a> {
     node: &'a Peer,
     many: &'a [Peer],
@@ -148,9 +150,9 @@ impl Code {
 fn deploy(server: &Server, code: &Code) -> anyhow::Result<()> {
     let kind = interpreter::python()?.kind;
     server.deploy(&code.node, "hello-node", &WARM)?;
-    // The interpreter that the other Python arms run with.
+    // The same interpreter as in the other Python arms.
     server.deploy(&code.python, "hello-python", &[&WARM[..], &["--kind", &kind]].concat())?;
-    // One process that serves every client, as a plain server is.
+    // One process for all clients, like a plain server.
     server.deploy(&code.node, "hello-shared", &[&WARM[..], &["--concurrency", "32"]].concat())?;
     server.deploy(&code.cat, "cat", &["--contract", "stdio"])?;
     server.deploy(&code.cat, "cat-kept", &["--contract", "stdio", "--reuse", "warm"])?;
@@ -214,7 +216,7 @@ fn plans(
         load: Load { concurrency, duration: scale.round, warm_up: warm_up(concurrency) },
         process,
     };
-    // Each of them is called as often before the measurement as the one function: what is asked is what variety costs, not what a cold function does.
+    // Each of them is warmed up as much as the single function: the arm measures variety, not cold functions.
     let plan_of_many = |name: &str, function, concurrency, arm, process| {
         let mut plan = plan(name, function, concurrency, arm, process);
         plan.load.warm_up *= VARIETY;
@@ -253,12 +255,12 @@ fn plans(
     Ok(plans.into_iter().chain(control).collect())
 }
 
-/// Calls by each connection before the clock starts.
+/// Uncounted calls per connection.
 fn warm_up(concurrency: usize) -> usize {
     if concurrency == 1 { 200 } else { 20 }
 }
 
-/// What a process a call costs without Flint: no sandbox, no HTTP, no limits.
+/// The cost of a process per call without Flint: no sandbox, no HTTP, no limits.
 struct SpawnArm;
 
 #[async_trait]
@@ -284,7 +286,7 @@ impl Connection for SpawnArm {
     }
 }
 
-/// Asynchronous accepts: what they leave to be done is waited for before the next arm.
+/// Asynchronous accepts; the accepted calls are waited for before the next arm.
 struct AcceptArm {
     http: HttpArm,
     address: SocketAddr,
@@ -304,7 +306,7 @@ impl Arm for AcceptArm {
     }
 }
 
-/// What is promised, of nothing that was measured.
+/// The promises, without measurements.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<Target> {
     report(Report::default(), &[], None, 0).targets
@@ -319,7 +321,7 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: Option<u64>, binary: u64)
         let (a, b) = (arm(a, 32)?, arm(b, 32)?);
         median_ratio(&a.rates(), &b.rates())
     };
-    // What Flint adds: the difference within each round, then the median of the rounds.
+    // The time that Flint adds: the difference within each round, then the median of the rounds.
     let added = |flint, shim, quantile| {
         let (flint, shim) = (arm(flint, 1)?.quantiles_us(quantile), arm(shim, 1)?.quantiles_us(quantile));
         let differences: Vec<f64> = flint.iter().zip(&shim).map(|(flint, shim)| flint - shim).collect();
@@ -346,7 +348,7 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: Option<u64>, binary: u64)
     .filter_map(|(name, ratio)| Some((name.to_owned(), ratio?)))
     .collect();
     let ratio = |name: &str| ratios.get(name).copied();
-    // The pairs that the promises are about.
+    // The pairs that the promises compare.
     let comparisons = [
         ("flint-node", "shim-node", 1),
         ("flint-python", "shim-python", 1),

@@ -1,4 +1,5 @@
-//! What a user would write without Flint: the same handler behind its language's own HTTP server, in one process, without isolation.
+//! Plain servers, as a user would write them without Flint: the same handler behind its language's HTTP
+//! server, in one process, without isolation.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -14,7 +15,7 @@ use super::{
     tied::tied,
 };
 
-/// A server process; dropping it ends it.
+/// A server process, killed on drop.
 pub(super) struct Peer {
     process: Child,
     /// Where it listens.
@@ -32,7 +33,8 @@ const server = require('node:http').createServer((request, response) => {
     response.end(answer);
   });
 });
-// A connection's turn among a hundred servers may come later than the five seconds that Node.js keeps one for.
+// Among a hundred servers, a connection's next turn may come after the five seconds for which Node.js keeps
+// it.
 server.keepAliveTimeout = 0;
 server.listen(0, '127.0.0.1', () => console.log(server.address().port));
 ";
@@ -101,7 +103,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // Both fail only if it has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -131,7 +133,7 @@ mod tests {
             assert!(size > 0, "{answer}");
             answer.push_str(std::str::from_utf8(&piece[..size]).unwrap());
         }
-        // Node.js says there how long it keeps one, where it does not keep it for good.
+        // Node.js announces here how long it keeps a connection, unless for ever.
         assert!(!answer.to_lowercase().contains("timeout="), "{answer}");
     }
 }

@@ -1,27 +1,28 @@
-//! What a server says became of a deploy: how it runs the function, and what was warmed up. An arm is what it asked for, or has no figures.
+//! Checks a deploy's result: how the server runs the function, and its warm-up. An arm runs as requested, or
+//! has no figures.
 
 use std::fmt;
 
 use anyhow::{bail, ensure};
 use serde_json::Value;
 
-/// What a snapshot's report says of events that did not warm it up.
+/// How a snapshot's report describes events that did not warm it up.
 const NOT_WARMED: [&str; 3] = ["warm-up event ", "warm-up stopped: ", "not warmed up: "];
 
-/// How the server says that it runs a function.
+/// How the server runs a function.
 pub(super) struct Prepared {
     start: String,
     reuse: String,
-    /// Why that is not what was asked for.
+    /// Why that is not what was requested.
     fallback: Option<String>,
-    /// Calls that its snapshot was warmed up with.
+    /// Warm-up calls of its snapshot.
     warmup_calls: u64,
-    /// The events that failed, in the report's words.
+    /// The failed events, in the report's words.
     failed: Vec<String>,
 }
 
 impl Prepared {
-    /// `said`: the answer to a deploy.
+    /// From the response to a deploy.
     pub(super) fn of(said: &Value) -> Self {
         let prepared =
             said.pointer("/function/prepared").or_else(|| said.get("prepared")).unwrap_or(&Value::Null);
@@ -44,14 +45,14 @@ impl Prepared {
         }
     }
 
-    /// The figures of a fall-back would be those of another arm under the name of this one.
+    /// A fall-back's figures would be those of another arm under this one's name.
     pub(super) fn is_run_as(&self, function: &str, start: &str, reuse: &str) -> anyhow::Result<()> {
         let is_it = self.fallback.is_none() && (&*self.start, &*self.reuse) == (start, reuse);
         ensure!(is_it, "{function} is not run as {start}/{reuse} but as {self}");
         Ok(())
     }
 
-    /// So would those of a clone whose code nobody has called before it was frozen.
+    /// Likewise those of a clone whose code was never called before the snapshot.
     pub(super) fn is_warmed_up(&self, function: &str) -> anyhow::Result<()> {
         if self.start != "fork" {
             return Ok(());
@@ -92,7 +93,7 @@ mod tests {
         assert_eq!(refused, format!("login is not run as fork/never but as spawn/never, because {why}"));
         assert!(forked(Value::Null).is_run_as("login", "fork", "never").is_ok());
         assert_eq!(spawned.to_string(), format!("spawn/never, because {why}"));
-        // What has no snapshot cannot be warmed up.
+        // Without a snapshot there is nothing to warm up.
         assert!(spawned.is_warmed_up("login").is_ok());
     }
 
@@ -104,7 +105,7 @@ mod tests {
         };
         assert_eq!(judged(2000, &["2 timers were cleared"]), Ok(()));
         assert_eq!(judged(0, &[]), Err("the snapshot of front was not warmed up".to_owned()));
-        // The first event's answer is an error: the runtime counts calls all the same.
+        // The first event's response is an error, but the runtime counts calls all the same.
         let failed = "warm-up event 1 failed: back answered with status 404";
         let said = format!("the snapshot of front was not warmed up: {failed}");
         assert_eq!(judged(1, &["a timer was cleared", failed]), Err(said));

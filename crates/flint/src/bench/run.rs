@@ -1,4 +1,4 @@
-//! One run of an experiment: how thorough it is to be, where its results are kept, and what is looked at meanwhile.
+//! A run of an experiment: its thoroughness, its stored results, and the probes of the host.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -74,20 +74,20 @@ impl Effort {
     }
 }
 
-/// What an experiment is given.
+/// The context of an experiment.
 pub(super) struct Run {
     pub(super) effort: Effort,
     pub(super) host: Host,
     pub(super) folder: Arc<RunFolder>,
     pub(super) noise: NoiseWatch,
     pub(super) bar: ProgressBar,
-    /// Which version of the workloads there was when this began.
+    /// The version of the workloads when the run began.
     workloads: Option<String>,
-    /// Releases of baselines and back ends that were used, by all starts of the run.
+    /// Versions of the baselines and back ends used by all starts of the run.
     used: Mutex<BTreeSet<(String, String)>>,
 }
 
-/// The file of the releases that were used, one a line.
+/// The file of these versions, one per line.
 const USED: &str = "versions.jsonl";
 
 impl Run {
@@ -131,7 +131,8 @@ impl Run {
         }
     }
 
-    /// Notes releases of what this run uses, so that a report of what an earlier start has measured has them too.
+    /// Stores the versions of what this run uses, so that the report has them even for measurements of an
+    /// earlier start.
     pub(super) fn uses(&self, versions: Vec<(String, String)>) -> anyhow::Result<()> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         for version in versions {
@@ -143,12 +144,13 @@ impl Run {
         Ok(())
     }
 
-    /// Says what is being done.
+    /// Shows what is being done.
     pub(super) fn show(&self, what: &str, done: usize, steps: usize) {
         show(&self.bar, what, done, steps);
     }
 
-    /// Looks at the host before `part` is measured, unless an earlier start of this run has measured all of its `keys`.
+    /// Probes the host before `part` is measured, unless an earlier start of this run has measured all of its
+    /// `keys`.
     pub(super) async fn look(
         &mut self,
         part: &str,
@@ -160,7 +162,7 @@ impl Run {
         Ok(())
     }
 
-    /// What was measured as `key` by an earlier start of this run, or is measured now and kept.
+    /// The stored measurement of `key` from an earlier start of this run, or a new one, which is stored.
     pub(super) async fn kept<T, F>(&self, key: &str, measure: F) -> anyhow::Result<T>
     where
         T: serde::Serialize + serde::de::DeserializeOwned,
@@ -174,7 +176,8 @@ impl Run {
         Ok(measured)
     }
 
-    /// Judges the report by the host's noise, says when and with what it was made, and writes it to the folder.
+    /// Judges the report by the host's noise, adds when and with what it was made, and writes it to the
+    /// folder.
     pub(super) async fn end(mut self, mut report: Report) -> anyhow::Result<Report> {
         self.noise.end().await?;
         self.show("starting processes after a rest", 0, 1);
@@ -185,7 +188,7 @@ impl Run {
         }
         report.versions.extend(versions());
         for (name, version) in self.used.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            // Of two releases in the parts of one run, both are named.
+            // If parts of the run used different versions, all are named.
             let said = report.versions.entry(name).or_default();
             *said = if said.is_empty() { version } else { format!("{said}; {version}") };
         }
@@ -207,7 +210,7 @@ impl Run {
     }
 }
 
-/// The report in every form.
+/// Writes the report in every form.
 pub(super) fn write(folder: &RunFolder, report: &Report) -> anyhow::Result<()> {
     let json = serde_json::to_vec_pretty(report).context("writing the report")?;
     folder.write("report.json", &json)?;
@@ -216,7 +219,7 @@ pub(super) fn write(folder: &RunFolder, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Releases of what functions run on; what is not installed is left out.
+/// Versions of the language runtimes that are installed.
 fn versions() -> BTreeMap<String, String> {
     let said = |program: &Path, argument: &str| {
         let output = std::process::Command::new(program).arg(argument).output().ok()?;
@@ -237,7 +240,7 @@ fn versions() -> BTreeMap<String, String> {
     .collect()
 }
 
-/// A bar that says which arm is being driven.
+/// A progress bar that names the current arm.
 fn progress_bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -250,12 +253,12 @@ pub(super) fn show(bar: &ProgressBar, what: &str, done: usize, steps: usize) {
     bar.set_message(what.to_owned());
 }
 
-/// The commit that the measured binary was built from, as the build recorded it.
+/// The commit of this binary, as recorded by the build.
 fn commit() -> String {
     option_env!("FLINT_COMMIT").unwrap_or("unknown").to_owned()
 }
 
-/// Which program measures, and is measured.
+/// The identity of this binary, which measures and is measured.
 fn program() -> anyhow::Result<String> {
     let mut hash = blake3::Hasher::new();
     let own = std::fs::File::open("/proc/self/exe").context("reading this program")?;

@@ -1,4 +1,4 @@
-//! A Flint server of the benchmark's own: this same binary on a free port, with a data directory that goes with it.
+//! A Flint server of the benchmark's own: this binary on a free port, with a temporary data directory.
 
 use std::{
     collections::HashSet,
@@ -15,7 +15,7 @@ use tokio::{io::AsyncReadExt as _, io::AsyncWriteExt as _, net::TcpStream};
 
 use super::tied::tied;
 
-/// What Flint's own variables begin with. Whoever runs a benchmark has some for a server of their own: that is not what is measured.
+/// The prefix of Flint's variables. The user's own are for another server, not for the measured one.
 const OURS: &str = "FLINT_";
 
 /// How long a server may take to become ready.
@@ -23,7 +23,7 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long it may take to stop when asked.
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 
-/// A running server; dropping it ends it.
+/// A running server, stopped on drop.
 pub(super) struct Server {
     process: Child,
     /// Where it listens.
@@ -33,13 +33,13 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts `flint up` with throttles out of the way and everything else as users have it, but for settings: variables of the environment. `scratch`
-    /// is a folder of this server's own.
+    /// Starts `flint up` with throttles disabled and defaults otherwise, except for settings, given as
+    /// environment variables. `scratch` is a folder for this server only.
     pub(super) async fn start_with(scratch: &Path, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         Self::start_in(scratch, settings, None).await
     }
 
-    /// The same in a group of processes, by the folder of its cgroup: from its first instruction on, with everything it starts.
+    /// The same within a cgroup, by its folder: from the first instruction on, with all its descendants.
     pub(super) async fn start_in(
         scratch: &Path,
         settings: &[(&str, &str)],
@@ -91,12 +91,12 @@ impl Server {
         Ok(&status == b"HTTP/1.1 200")
     }
 
-    /// Deploys as a user does.
+    /// Deploys with the CLI, as a user does.
     pub(super) fn deploy(&self, code: &Path, name: &str, options: &[&str]) -> anyhow::Result<()> {
         self.deployed(code, name, options).map(drop)
     }
 
-    /// The same, and what the server says became of it.
+    /// The same; returns the server's response.
     pub(super) fn deployed(&self, code: &Path, name: &str, options: &[&str]) -> anyhow::Result<Value> {
         self.deployed_with(None, code, name, options)
     }
@@ -113,7 +113,7 @@ impl Server {
         let folders = tools.map(Path::to_owned).into_iter().chain(std::env::split_paths(&path));
         let output = unset(Command::new(&self.binary))
             .env("PATH", std::env::join_paths(folders).context("putting the tools on PATH")?)
-            // What it leaves when it is ended goes with this server's folder.
+            // Whatever it leaves when killed is removed with this server's folder.
             .env("TMPDIR", self.data.parent().unwrap_or(&self.data))
             .arg("deploy")
             .arg(code)
@@ -129,7 +129,7 @@ impl Server {
         serde_json::from_slice(&output.stdout).context("reading what flint deploy said")
     }
 
-    /// Makes a namespace as an operator does; gives its key.
+    /// Creates a namespace as an operator does; returns its key.
     pub(super) fn namespace(&self, name: &str, options: &[&str]) -> anyhow::Result<String> {
         let output = unset(Command::new(&self.binary))
             .args(["namespace", "create", name, "--data-dir"])
@@ -142,7 +142,7 @@ impl Server {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// A file of the runtime shims, as the server laid them out.
+    /// A file of the runtime shims, as the server unpacked them.
     pub(super) fn shim(&self, file: &str) -> anyhow::Result<PathBuf> {
         let runtimes = self.data.join("runtimes");
         let layouts =
@@ -158,7 +158,7 @@ impl Server {
         self.process.id()
     }
 
-    /// The server and its launcher: everything else that it starts belongs to functions.
+    /// The server and its launcher; all other descendants belong to functions.
     pub(super) fn own_processes(&self) -> HashSet<u32> {
         let launchers = ProcessTree::new(self.pid()).pids().into_iter().filter(|pid| {
             std::fs::read_to_string(format!("/proc/{pid}/comm"))
@@ -174,7 +174,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Asked to stop first, so that its data directory and sandboxes are gone when it is.
+        // Asked to stop first, so that it removes its data directory and sandboxes.
         if let Some(pid) = rustix::process::Pid::from_raw(self.process.id().cast_signed()) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
@@ -187,7 +187,8 @@ impl Drop for Server {
     }
 }
 
-/// The variables of the caller's environment that no server of a benchmark is told: its configuration would be part of no report.
+/// Variables of the environment that are not passed to a benchmark's servers: their settings would appear in
+/// no report.
 pub(super) fn left_out() -> Vec<String> {
     ours(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))
 }
@@ -198,7 +199,7 @@ fn ours(names: impl Iterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// `command` without them.
+/// `command` without these variables.
 fn unset(command: Command) -> Command {
     without(command, &left_out())
 }
@@ -210,7 +211,7 @@ fn without(mut command: Command, names: &[String]) -> Command {
     command
 }
 
-/// A program that ends with this one and is in a group of processes, by the folder of its cgroup, from its first instruction on.
+/// A program that is killed with this one, within a cgroup by its folder, from its first instruction on.
 pub(super) fn in_group(group: Option<&Path>, program: &Path) -> Command {
     let Some(group) = group else { return tied(program) };
     let mut shell = tied("/bin/sh");
@@ -218,7 +219,7 @@ pub(super) fn in_group(group: Option<&Path>, program: &Path) -> Command {
     shell
 }
 
-/// A gauge or counter of the server, by its name in the metrics.
+/// A gauge or counter of the server, by its metric's name.
 pub(super) async fn metric(address: SocketAddr, name: &str) -> Result<f64, ArmError> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
@@ -240,7 +241,7 @@ mod tests {
         let names = ours(set.iter().map(|&name| name.to_owned()));
         assert_eq!(names, ["FLINT_AUTH", "FLINT_CONFIG", "FLINT_SNAPSHOT__STANDBYS"]);
         let mut command = Command::new("/usr/bin/env");
-        // In place of what it would inherit.
+        // Instead of the inherited environment.
         command.env_clear().envs(set.map(|name| (name, "1")));
         let mut command = without(command, &names);
         command.env("FLINT_POOL__PREWARM", "0");

@@ -1,4 +1,4 @@
-//! The floor: a runtime shim driven directly over its socket, without sandbox, HTTP or any of Flint.
+//! The lower bound: a runtime shim driven directly over its socket, without sandbox, HTTP or any of Flint.
 
 use std::{
     os::fd::{AsRawFd as _, OwnedFd},
@@ -20,7 +20,7 @@ use tokio::{
     net::UnixStream,
 };
 
-/// How to start a shim and what to call.
+/// A shim to start, and the call to make.
 pub(super) struct ShimArm {
     /// The program and its arguments.
     argv: Vec<String>,
@@ -28,13 +28,13 @@ pub(super) struct ShimArm {
     code: PathBuf,
     /// The arguments of each call.
     arguments: Bytes,
-    /// Whether a call's result is right.
+    /// Verifies a call's result.
     check: Check,
-    /// The shims started; they end with the arm.
+    /// The started shims, killed with the arm.
     processes: Mutex<Vec<Child>>,
 }
 
-/// Whether a result is right.
+/// Verifies a result.
 pub(super) type Check = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 struct ShimConnection {
@@ -52,7 +52,8 @@ fn wrong(error: impl std::fmt::Display) -> ArmError {
 #[async_trait]
 impl Arm for ShimArm {
     async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
-        // The shim's end is inherited under its own number. Ours is not: the link ends with this process, however that ends, and the shim with the link.
+        // The shim inherits its end. Ours is not inherited: the link closes when this process ends, however
+        // that happens, and the shim ends with it.
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(std::io::Error::from)?;
         fcntl_setfd(&theirs, FdFlags::empty()).map_err(std::io::Error::from)?;
@@ -64,7 +65,7 @@ impl Arm for ShimArm {
             .stdout(Stdio::null())
             .spawn()?;
         drop(theirs);
-        // Ended again when the arm is dropped; a poisoned lock still holds the list.
+        // Killed when the arm is dropped; a poisoned lock still has the list.
         self.processes.lock().unwrap_or_else(PoisonError::into_inner).push(process);
         let mut connection = ShimConnection {
             link: stream(ours)?,
@@ -79,7 +80,7 @@ impl Arm for ShimArm {
 }
 
 impl ShimArm {
-    /// A shim that is started when it is connected to.
+    /// A shim that is started on connection.
     pub(super) fn new(argv: Vec<String>, code: PathBuf, arguments: Bytes, check: Check) -> Self {
         Self { argv, code, arguments, check, processes: Mutex::default() }
     }
@@ -93,7 +94,7 @@ impl ShimArm {
 impl Drop for ShimArm {
     fn drop(&mut self) {
         for process in self.processes.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            // Both fail only when it has ended already.
+            // Both fail only if it has ended already.
             let _ = process.kill();
             let _ = process.wait();
         }

@@ -1,4 +1,5 @@
-//! Which version of the workloads a run measures: they come from the checkout that it is started in, and not from the build of the binary.
+//! The version of the measured workloads, which come from the current checkout and not from the build of the
+//! binary.
 
 use std::{
     collections::BTreeSet,
@@ -8,16 +9,16 @@ use std::{
 
 use super::{run::Effort, suite};
 
-/// What builds make, and what no function is made of.
+/// Folders created by builds, which are not sources.
 const FOREIGN: [&str; 7] =
     ["node_modules", "virtualenv", "build", "target", "__pycache__", ".git", "README.md"];
 const FOREIGN_ENDS: [&str; 3] = ["jar", "class", "pyc"];
 
-/// A fingerprint of everything that the experiment reads from the checkout; nothing when it reads nothing there.
+/// A fingerprint of everything that the experiment reads from the checkout, if anything.
 pub(super) fn fingerprint(experiment: &str, effort: &Effort) -> Option<String> {
     let functions = suite::functions_of(effort).ok()?;
     let beside = |name: &str| functions.join("..").join(name);
-    // Wherever the workloads are, what they are compared with is of the checkout.
+    // Baselines are those of the checkout, wherever the workloads are.
     let baselines =
         suite::here().map_or_else(|_| beside("scripts/baselines"), |here| here.join("../scripts/baselines"));
     let roots = match experiment {
@@ -34,7 +35,8 @@ pub(super) fn fingerprint(experiment: &str, effort: &Effort) -> Option<String> {
     of(&roots, &functions.join("clients"))
 }
 
-/// The same of everything in these files and folders. What a build has copied from `copied` is there already.
+/// The fingerprint of these files and folders. Copies that a build has made of `copied` are not counted
+/// again.
 fn of(roots: &[PathBuf], copied: &Path) -> Option<String> {
     let names = |folder: &Path| -> BTreeSet<_> {
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
@@ -45,7 +47,7 @@ fn of(roots: &[PathBuf], copied: &Path) -> Option<String> {
     for root in roots {
         let mut found = Vec::new();
         walk(root, &mut found);
-        // Where the checkout is makes no difference.
+        // Independent of the checkout's location.
         found.sort();
         for path in found {
             let is_copy = path.file_name().is_some_and(|name| copies.contains(name));
@@ -63,7 +65,7 @@ fn of(roots: &[PathBuf], copied: &Path) -> Option<String> {
     (!is_empty).then(|| hash.finalize().to_hex().chars().take(12).collect())
 }
 
-/// The files that somebody wrote.
+/// Source files only.
 fn walk(path: &Path, found: &mut Vec<PathBuf>) {
     let is_foreign = path.file_name().is_some_and(|name| FOREIGN.iter().any(|foreign| name == *foreign))
         || path.extension().is_some_and(|end| FOREIGN_ENDS.iter().any(|foreign| end == *foreign));

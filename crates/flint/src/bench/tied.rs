@@ -1,7 +1,9 @@
-//! Programs that end with the benchmark, however that ends: after `kill -9` too, so that the run which goes on does not measure beside them.
+//! Ties programs to the benchmark's life, even after `kill -9`, so that a restarted run does not measure
+//! beside them.
 //!
-//! The kernel sees to it (`PR_SET_PDEATHSIG`). A process has to ask for that itself, after the fork, and keeps it over an exec: so this binary is executed
-//! first, as `flint __tied PARENT PROGRAM ARGUMENT…`, asks, and becomes the program.
+//! The kernel does this by `PR_SET_PDEATHSIG`, which a process has to request itself, after the fork, and
+//! keeps over an exec. So this binary is executed first, as `flint __tied PARENT PROGRAM ARGUMENT…`, makes
+//! the request, and becomes the program.
 
 use std::{
     env,
@@ -15,12 +17,13 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use crate::output::tell;
 
 const ARGUMENT: &str = "__tied";
-/// What a shell says of a program that cannot be executed.
+/// A shell's exit code for a program that cannot be executed.
 const NOT_EXECUTED: i32 = 127;
 
-/// `program` as a process that is killed when this one ends. The kernel means the thread that starts it: experiments run in the main thread, which ends last.
+/// `program` as a process that is killed when this one ends. The kernel watches the thread that starts it:
+/// experiments run in the main thread, which ends last.
 pub(super) fn tied(program: impl AsRef<OsStr>) -> Command {
-    // The tests' binary does not begin with `entry`.
+    // The test binary does not call `entry`.
     if cfg!(test) {
         return Command::new(program);
     }
@@ -29,7 +32,8 @@ pub(super) fn tied(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Becomes the program when this process was started to be one; otherwise does nothing. To be called in `main` before any thread exists.
+/// Becomes the program if this process was started as one; otherwise does nothing. To be called in `main`
+/// before any thread exists.
 pub(crate) fn entry() {
     let mut arguments = env::args_os().skip(1);
     if arguments.next().is_none_or(|argument| argument != ARGUMENT) {
@@ -44,7 +48,7 @@ pub(crate) fn entry() {
         tell!("flint bench: asking to end with it: {error}");
         process::exit(NOT_EXECUTED);
     }
-    // A parent that ended before that was asked for sends nothing any more.
+    // A parent that ended before the request sends no signal.
     if getppid() != Some(parent) {
         process::exit(NOT_EXECUTED);
     }

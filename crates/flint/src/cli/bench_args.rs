@@ -1,4 +1,4 @@
-//! What `flint bench` is asked.
+//! The options of `flint bench`.
 
 use std::{path::PathBuf, time::Duration};
 

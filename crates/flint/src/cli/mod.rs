@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and who answers.
+//! The command line: parses it, and dispatches to the commands.
 
 mod api_args;
 mod args;
@@ -42,7 +42,7 @@ use crate::{
     output::tell,
 };
 
-/// Reads the command line, does what it asks and says how that ended.
+/// Parses the command line, runs the command and returns its exit code.
 pub(crate) fn run() -> ExitCode {
     let cli = match parsed() {
         Ok(cli) => cli,
@@ -61,7 +61,8 @@ fn parsed() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut grammar))
 }
 
-/// What the command line may say. Variables (FLINT_URL, FLINT_AUTH, FLINT_CONFIG) count as not set when they are empty, as scripts leave them.
+/// The grammar of the command line. Empty variables (FLINT_URL, FLINT_AUTH, FLINT_CONFIG), as scripts may
+/// leave them, count as not set.
 fn grammar() -> clap::Command {
     unless_empty(Cli::command())
 }
@@ -74,7 +75,7 @@ fn unless_empty(command: clap::Command) -> clap::Command {
     command.mut_args(read).mut_subcommands(unless_empty)
 }
 
-/// Prints what the command line asked for instead of a command, such as help, or what is wrong with it, which ends with code 2.
+/// Prints help or the like, or a usage error, which exits with code 2.
 fn said_instead(instead: &clap::Error) -> ExitCode {
     let mut given = std::env::args_os().skip(1).take_while(|argument| argument != "--");
     if instead.use_stderr() && given.any(|argument| argument == "--json") {
@@ -85,7 +86,7 @@ fn said_instead(instead: &clap::Error) -> ExitCode {
         tell!("\n  try: {here}");
     }
     match printed {
-        // Help is a result; that nobody reads it to its end is well.
+        // Help is a result; a reader that stops early is fine.
         Err(error) if !instead.use_stderr() && error.kind() != std::io::ErrorKind::BrokenPipe => {
             let error = anyhow::Error::new(error).context("cannot write to standard output");
             failure::report(&error, false).into()
@@ -94,7 +95,7 @@ fn said_instead(instead: &clap::Error) -> ExitCode {
     }
 }
 
-/// What a command or an option of wsk, faas-cli or sam is called here.
+/// The Flint equivalent of a command or option of wsk, faas-cli or sam.
 fn said_elsewhere(error: &clap::Error) -> Option<&'static str> {
     if let (ErrorKind::UnknownArgument, Some(ContextValue::String(option))) =
         (error.kind(), error.get(ContextKind::InvalidArg))
@@ -131,7 +132,7 @@ fn said_elsewhere(error: &clap::Error) -> Option<&'static str> {
     })
 }
 
-/// What an option that other tools have is called here; the usage says of which command.
+/// The Flint equivalent of another tool's option; the usage names the command.
 fn option_elsewhere(said: &str, option: &str) -> Option<&'static str> {
     let of = |command: &str| said.contains(&format!("Usage: flint {command} "));
     if of("deploy") {
@@ -220,7 +221,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
     }
 }
 
-/// A client has one thing to wait for at a time.
+/// Runs on a single-threaded runtime: a client waits for one thing at a time.
 fn single_threaded<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }

@@ -1,4 +1,4 @@
-//! The options that say how a call is attempted again.
+//! The options of retries.
 
 use std::time::Duration;
 

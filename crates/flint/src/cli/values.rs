@@ -1,4 +1,4 @@
-//! Values on the command line that are more than a word or a number.
+//! Parsers of structured values on the command line.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "h" => number * 3600.0,
         _ => return Err(wrong()),
     };
-    // Whole milliseconds: what the server counts in.
+    // Whole milliseconds, the server's unit.
     let millis = (seconds * 1000.0).round();
     if !millis.is_finite() || millis > u64::MAX as f64 {
         return Err(wrong());
@@ -56,7 +56,7 @@ pub(crate) fn cpu_millis(text: &str) -> Result<u32, String> {
     Ok(millis.round() as u32)
 }
 
-/// The name that a function is to have.
+/// The name of a function to deploy.
 pub(crate) fn function_name(text: &str) -> Result<String, String> {
     match text.trim().is_empty() {
         true => Err("it is empty: write NAME or PACKAGE/NAME".to_owned()),
@@ -64,7 +64,8 @@ pub(crate) fn function_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// What something is called, or its id. What that may be the server says; none at all would be the address of something else.
+/// A name or an id. The server validates it; only an empty one is refused here, since it would address
+/// something else.
 pub(crate) fn name(text: &str) -> Result<String, String> {
     match text.trim().is_empty() {
         true => Err("it is empty: is it a variable that was not set?".to_owned()),
@@ -72,14 +73,14 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
     }
 }
 
-/// `key=value`. The value is JSON when it reads as JSON, otherwise a string.
+/// `key=value`. The value is JSON if it parses as JSON, otherwise a string.
 pub(crate) fn parameter(text: &str) -> Result<(String, Value), String> {
     let (key, value) = pair(text)?;
     let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
     Ok((key, value))
 }
 
-/// The same for a call: JSON keeps its own text, so that numbers arrive as they were written.
+/// The same for a call: JSON keeps its text, so that numbers arrive as written.
 pub(crate) fn argument(text: &str) -> Result<(String, Box<RawValue>), String> {
     let (key, value) = pair(text)?;
     let value = serde_json::from_str(&value).or_else(|_| serde_json::value::to_raw_value(&value));

@@ -1,4 +1,4 @@
-//! Where the server is.
+//! The server's address.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads a URL such as `http://127.0.0.1:3233`; the scheme may be left out.
+    /// Parses a URL such as `http://127.0.0.1:3233`; the scheme may be omitted.
     pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
         let wrong = |why: &str| {
             Failure::usage(format!("'{url}' is not the address of a server: {why}"))
@@ -40,7 +40,7 @@ impl Address {
         }
         let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("it has no host"))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        // `port_u16` does not tell a port that is too large from none.
+        // `port_u16` does not distinguish an excessive port from none.
         let port = match uri.authority().and_then(|authority| {
             authority.as_str().rsplit_once(']').unwrap_or(("", authority.as_str())).1.split_once(':')
         }) {
@@ -59,14 +59,14 @@ impl Address {
         self.port
     }
 
-    /// Whether it is this machine by its loopback interface.
+    /// Whether it is a loopback address.
     pub(crate) fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
     }
 
     pub(crate) fn host_header(&self) -> HeaderValue {
         let authority = self.to_string();
-        // What came out of a URI's authority is made of visible ASCII.
+        // A URI's authority is visible ASCII.
         HeaderValue::from_str(authority.trim_start_matches("http://"))
             .unwrap_or(HeaderValue::from_static("flint"))
     }
@@ -81,7 +81,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// A name as one segment of a path: everything but unreserved characters is percent-encoded, also the slash of `package/name`.
+/// Percent-encodes a name as one path segment: everything but unreserved characters, including the slash of
+/// `package/name`.
 pub(crate) fn segment(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {

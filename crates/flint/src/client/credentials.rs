@@ -1,4 +1,4 @@
-//! The key that a command uses.
+//! Chooses the key of a command.
 
 use std::{env, fs, io, path::PathBuf};
 
@@ -7,7 +7,8 @@ use flint_model::ApiKey;
 use super::Address;
 use crate::failure::Failure;
 
-/// The well-known key of namespace `guest`, which a server has while it listens on loopback only. It is that of every OpenWhisk.
+/// The well-known key of the namespace `guest`, valid while a server listens on loopback only. Every
+/// OpenWhisk has it.
 pub(crate) const GUEST_KEY: &str =
     "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP";
 

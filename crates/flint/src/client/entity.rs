@@ -1,4 +1,4 @@
-//! Packages, triggers and rules, which the OpenWhisk API has and the native one does not.
+//! Requests for packages, triggers and rules, which only the OpenWhisk API has.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Client, collect, refusal_from};
 use crate::failure::Failure;
 
-/// How it says no. A function that fails may have put its error into another one.
+/// An error response. A failed function may have nested its error in another one.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Refused {
@@ -25,7 +25,7 @@ struct Inner {
 }
 
 impl Client {
-    /// Asks at `/api/v1/namespaces/{path}`; an answer without a body is `null`.
+    /// Sends a request to `/api/v1/namespaces/{path}`; a response without a body is `null`.
     pub(crate) async fn entity(
         &self,
         method: Method,

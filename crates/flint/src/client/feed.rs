@@ -1,4 +1,4 @@
-//! Feeds, which are changed by calling their action with a `lifecycleEvent`.
+//! Changes feeds by calling their action with a `lifecycleEvent`.
 
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use super::{Client, segment};
 use crate::failure::{Exit, Failure};
 
 impl Client {
-    /// Tells the feed at `action`, `/namespace/[package/]name`, about a trigger. Gives its answer.
+    /// Calls the feed at `action`, `/namespace/[package/]name`, for a trigger; returns its answer.
     pub(crate) async fn feed(
         &self,
         action: &str,
@@ -19,7 +19,7 @@ impl Client {
         let mut body = given;
         body.insert("lifecycleEvent".to_owned(), json!(event));
         body.insert("triggerName".to_owned(), json!(trigger));
-        // Feeds of users' own need it to fire the trigger; those of Flint's do not look at it.
+        // Users' own feeds need it to fire the trigger; Flint's ignore it.
         if let Some(key) = self.authorization.as_ref().and_then(|bearer| bearer.strip_prefix("Bearer ")) {
             body.insert("authKey".to_owned(), json!(key));
         }
@@ -40,7 +40,7 @@ impl Client {
     }
 }
 
-/// Where a feed is called; without a namespace it is one's own.
+/// The path of a feed's action; the default namespace is one's own.
 pub(crate) fn feed_path(action: &str) -> Result<String, Failure> {
     let parts: Vec<_> = action.strip_prefix('/').unwrap_or(action).split('/').collect();
     let (namespace, rest) = match (action.starts_with('/'), &parts[..]) {

@@ -1,4 +1,4 @@
-//! An answer that comes line by line: progress, logs.
+//! Reads a response line by line, such as progress or logs.
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;

@@ -1,4 +1,4 @@
-//! The client's side of the REST API.
+//! The client of the REST API.
 
 mod address;
 mod credentials;
@@ -32,15 +32,15 @@ use crate::{
     output::Progress,
 };
 
-/// A server that does not accept within this is not there.
+/// Time limit for connecting.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// How long an answer may take is the server's to know: a call, a deploy or a backup may take minutes. Of one that takes longer than this, the server is
-/// asked whether it lives.
+/// Silence after which the server's health is checked. There is no limit for a response itself: a call, a
+/// deploy or a backup may take minutes.
 const SILENCE: Duration = Duration::from_secs(20);
-/// One that does not say so within this does not answer.
+/// Time limit of that health check.
 const HEALTH_WITHIN: Duration = Duration::from_secs(10);
 
-/// A server, and the key to it.
+/// A server, and the key for it.
 #[derive(Clone)]
 pub(crate) struct Client {
     address: Address,
@@ -48,19 +48,20 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// As the command line, the environment and the user's files say.
+    /// From the command line, the environment and the user's files.
     pub(crate) fn new(global: &Global) -> Result<Self, Failure> {
         let address = Address::parse(&global.url)?;
         let authorization = key_for(&address, global.auth.as_deref())?.map(|key| format!("Bearer {key}"));
         Ok(Self { address, authorization })
     }
 
-    /// With a key that is already known.
+    /// With a given key.
     pub(crate) fn with_key(url: &str, key: &str) -> Result<Self, Failure> {
         Ok(Self { address: Address::parse(url)?, authorization: Some(format!("Bearer {key}")) })
     }
 
-    /// Sends a request and gives the answer whatever its status. One connection a request: a command sends few.
+    /// Sends a request and returns the response, whatever its status. Each request has a connection of its
+    /// own, since a command sends few.
     pub(crate) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
@@ -109,12 +110,13 @@ impl Client {
             .hint("check that --url names a Flint server, and its log; then repeat")
     }
 
-    /// Whether the server answers anything.
+    /// Whether the server answers at all.
     async fn lives(&self) -> bool {
         let asked = async {
             let stream = match TcpStream::connect((self.address.host(), self.address.port())).await {
                 Ok(stream) => stream,
-                // One that stops accepts nobody any more, but ends its calls; and whoever is gone has closed the connection that waits.
+                // A stopping server accepts no connections but ends its calls; if it were gone, the waiting
+                // connection would be closed.
                 Err(error) => return error.kind() == ErrorKind::ConnectionRefused,
             };
             let request = Request::get("/health").header(header::HOST, self.address.host_header());
@@ -126,7 +128,7 @@ impl Client {
         tokio::time::timeout(HEALTH_WITHIN, asked).await.unwrap_or(false)
     }
 
-    /// Sends a request and gives the answer, an error for a status of 400 or more.
+    /// Sends a request; a status of 400 or more is an error.
     pub(crate) async fn request(
         &self,
         method: Method,
@@ -149,7 +151,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Asks the OpenWhisk API, which takes keys in another form and says otherwise why it refuses.
+    /// Sends a request to the OpenWhisk API, which has another form of authentication and of errors.
     pub(crate) async fn openwhisk(
         &self,
         method: Method,
@@ -177,7 +179,7 @@ impl Client {
         match serde_json::from_slice(&body) {
             Ok(Refused { error }) => {
                 let mut failure = entity::refused(status, error);
-                // What is said of other entities' names does not hold for APIs.
+                // Hints about other entities' names do not apply to APIs.
                 failure.hint = failure.hint.filter(|_| status == StatusCode::UNAUTHORIZED);
                 Err(failure)
             }
@@ -209,17 +211,17 @@ impl Client {
     }
 }
 
-/// Speaks HTTP on a connection.
+/// Opens an HTTP connection.
 async fn sender(stream: TcpStream) -> hyper::Result<SendRequest<Full<Bytes>>> {
-    // Best effort: without it small requests only wait a little longer.
+    // Best effort: without it, small requests are only delayed a little.
     let _ = stream.set_nodelay(true);
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Ends with the connection, which ends with the answer's body or this process.
+    // Ends with the connection, that is with the response's body or this process.
     tokio::spawn(connection);
     Ok(sender)
 }
 
-/// What comes of `answer`; nothing, where there is none for that long and whoever owes it does not live.
+/// The output of `answer`; `None` if it is silent and the server is not alive.
 async fn unless_dead<T>(
     answer: impl Future<Output = T>,
     silence: Duration,
@@ -240,15 +242,15 @@ async fn unless_dead<T>(
     }
 }
 
-/// All of an answer's body.
+/// Reads a whole body.
 pub(crate) async fn collect(answer: Response<Incoming>) -> Result<Bytes, Failure> {
     answer.into_body().collect().await.map(|whole| whole.to_bytes()).map_err(cut_short)
 }
 
-/// Of an answer that did not come to its end.
+/// The error code of an incomplete response.
 pub(crate) const CUT_SHORT: &str = "cut_short";
 
-/// The server went away in the middle of an answer.
+/// The error for a server that went away during a response.
 pub(crate) fn cut_short(error: hyper::Error) -> Failure {
     Failure::new(Exit::Unreachable, CUT_SHORT, format!("the answer ended early: {error}"))
         .hint("the server may have stopped or the function crashed while it was answering; `flint activations` shows what is recorded")
@@ -266,7 +268,7 @@ async fn decode<T: DeserializeOwned>(answer: Response<Incoming>) -> Result<T, Fa
     })
 }
 
-/// What the server said when it refused; also when what answers is not Flint.
+/// The server's error; also if the server is not Flint.
 async fn refusal(answer: Response<Incoming>) -> Failure {
     let (status, headers) = (answer.status(), answer.headers().clone());
     match collect(answer).await {
@@ -275,7 +277,7 @@ async fn refusal(answer: Response<Incoming>) -> Failure {
     }
 }
 
-/// The error in a body that was read already.
+/// The error in a body that was already read.
 pub(crate) fn refusal_from(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
     if let Ok(ErrorBody { error }) = serde_json::from_slice(body) {
         let mut failure = Failure::refused(error);
@@ -307,7 +309,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_accepts_nobody_any_more_may_still_answer() {
-        // Bound, so that the port is nobody else's, but not listening, as of a server that stops.
+        // Bound, which reserves the port, but not listening, like a stopping server.
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let url = format!("http://{}", socket.local_addr().unwrap());
@@ -324,7 +326,7 @@ mod tests {
         };
         assert_eq!(unless_dead(pending::<()>(), AT_ONCE, lives).await, None);
         assert_eq!(asked.get(), 3);
-        // One that comes while the server is asked counts.
+        // A response that arrives during the health check counts.
         let asked = Cell::new(false);
         let answer = poll_fn(|context| match asked.get() {
             true => Poll::Ready(7),

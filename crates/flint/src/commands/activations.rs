@@ -1,4 +1,4 @@
-//! `flint activations`.
+//! `flint activations`: lists activation records.
 
 use flint_api_native::resource::{ActivationList, ActivationResource, StatusWord};
 

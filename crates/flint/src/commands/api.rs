@@ -1,4 +1,4 @@
-//! `flint api`: the API gateway, as OpenWhisk's clients manage it.
+//! `flint api`: the API gateway, managed like OpenWhisk's clients do.
 
 use std::{fs, io};
 
@@ -15,13 +15,13 @@ use crate::{
     output::{print_json, print_line, table},
 };
 
-/// Where the server manages APIs.
+/// The path of the server's API management.
 pub(crate) const MANAGEMENT: &str = "/api/v1/web/whisk.system/apimgmt";
 
-/// APIs asked for at once; the server's most.
+/// Page size of lists: the server's maximum.
 const PAGE: usize = 200;
 
-/// No server takes as much in a document.
+/// More than any server accepts in a document.
 const LARGEST: u64 = 64 << 20;
 
 /// An API as the server shows it.
@@ -94,7 +94,7 @@ async fn create(client: &Client, args: &ApiCreateArgs, json: bool) -> anyhow::Re
             });
             (apidoc, format!("?responsetype={}", args.form.as_str()), Some(path))
         }
-        // The command line asks for all of them.
+        // Impossible: the command line requires all of them.
         _ => return Err(Failure::usage("name a base path, a path, a method and a function").into()),
     };
     let body = json!({ "apidoc": apidoc }).to_string().into();
@@ -137,7 +137,7 @@ async fn list(client: &Client, api: Option<&str>, json: bool) -> anyhow::Result<
     Ok(Exit::Ok)
 }
 
-/// A row for each operation.
+/// One row per operation.
 fn rows(api: &Shown) -> Vec<Vec<String>> {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let title = text(api.apidoc.get("info").and_then(|info| info.get("title")));

@@ -1,4 +1,4 @@
-//! `flint backup` and `flint restore`.
+//! `flint backup` and `flint restore`: copy a server's data, and put it back.
 
 use std::{
     fs::{self, DirBuilder, File},
@@ -24,7 +24,7 @@ use crate::{
     server::{KEY_FILE, Owner, explain_store, open_unserved},
 };
 
-/// What may be in a data directory before a backup is restored into it.
+/// Files that may be in a data directory before a restore.
 const BESIDE: &[&str] = &[KEY_FILE];
 
 pub(crate) async fn backup(args: &BackupArgs, json: bool) -> anyhow::Result<Exit> {
@@ -151,7 +151,7 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
     Ok(Exit::Ok)
 }
 
-/// Renames data that no server uses.
+/// Renames a data directory that no server uses.
 async fn move_aside(data_dir: &Path) -> Result<PathBuf, Failure> {
     let probe = StoreConfig { retention: Retention::NONE, ..StoreConfig::new(data_dir) };
     let opened = spawn_blocking(move || SqliteStore::open(probe)).await;
@@ -174,13 +174,14 @@ async fn move_aside(data_dir: &Path) -> Result<PathBuf, Failure> {
     Ok(aside)
 }
 
-/// Copies the key of secrets, which no backup has, from the data that was moved aside; says whether there was one.
+/// Copies the encryption key of secrets, which backups do not contain, from the data that was moved aside;
+/// returns whether there was one.
 fn keep_key(aside: &Path, data_dir: &Path) -> Result<bool, Failure> {
     let (from, to) = (aside.join(KEY_FILE), data_dir.join(KEY_FILE));
     if !from.is_file() {
         return Ok(false);
     }
-    // With the file's own permissions: its owner's alone.
+    // With the file's own permissions, which exclude others.
     let copied = DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -192,7 +193,7 @@ fn keep_key(aside: &Path, data_dir: &Path) -> Result<bool, Failure> {
     })
 }
 
-/// A restore that failed leaves the old data where it was, unless a server has begun there meanwhile.
+/// Moves the old data back after a failed restore, unless a server has started there meanwhile.
 fn put_back(aside: &Path, data_dir: &Path) {
     let back = match restorable(data_dir, BESIDE) {
         Ok(true) => fs::remove_dir_all(data_dir),
@@ -229,7 +230,7 @@ mod tests {
         fs::write(data_dir.join(KEY_FILE), "a copy").unwrap();
         put_back(&aside, &data_dir);
         assert_eq!((database().as_str(), data_dir.join(KEY_FILE).exists()), ("old", false));
-        // What a server has begun stays, and the old data too.
+        // Data of a newly started server stays, and the old data too.
         fs::write(data_dir.join("flint.db"), "new").unwrap();
         old();
         put_back(&aside, &data_dir);

@@ -1,4 +1,4 @@
-//! `flint bench`.
+//! `flint bench`: runs experiments, and reports their results.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! A call: from options to a request, from the answer to what came of it.
+//! Makes a call: builds the request from options, and interprets the response.
 
 use std::{
     collections::BTreeMap,
@@ -24,23 +24,23 @@ use crate::{
     package::{contents::LARGEST, media_type},
 };
 
-/// How long a record may take to appear after its call has ended.
+/// How long a record may take to appear after its call.
 const RECORD_WITHIN: Duration = Duration::from_secs(3);
 
-/// Arguments, each with the text that it was given as: a number is not read and written again.
+/// Arguments as JSON text, so that numbers stay as written.
 type Arguments = BTreeMap<String, Box<RawValue>>;
 
-/// What is sent.
+/// The input of a call.
 pub(crate) struct Input {
     content_type: Option<String>,
     body: Bytes,
-    /// Arguments beside a body that is a file.
+    /// Arguments sent beside a body.
     query: String,
     headers: Vec<(http::HeaderName, http::HeaderValue)>,
 }
 
 impl Input {
-    /// Reads what the options name.
+    /// Reads the input named by the options.
     pub(crate) fn read(args: &CallArgs) -> Result<Self, Failure> {
         let is_stdin = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str() == "-");
         if is_stdin(&args.param_file) && is_stdin(&args.file) {
@@ -93,7 +93,7 @@ impl Input {
     }
 }
 
-/// A file, or stdin.
+/// Reads a file, or stdin.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let content = match path.as_os_str() == "-" {
         true => read_within(LARGEST, "a call", io::stdin().lock()),
@@ -102,12 +102,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     content.map_err(|error| Failure::usage(format!("cannot read {}: {error}", source_name(path))))
 }
 
-/// What people call a file, of which `-` is stdin.
+/// The name of a file for people; `-` is stdin.
 pub(super) fn source_name(path: &Path) -> String {
     if path.as_os_str() == "-" { "stdin".to_owned() } else { path.display().to_string() }
 }
 
-/// All of it. What no server would take is not read to its end: it may have none.
+/// Reads everything, but no more than any server would accept: the input may be endless.
 pub(super) fn read_within(most: u64, what_for: &str, from: impl Read) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     from.take(most + 1).read_to_end(&mut content)?;
@@ -142,7 +142,8 @@ fn query(params: &Arguments) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// An argument's name. The API looks for its own options before it decodes names: an argument of such a name has a letter encoded.
+/// An argument's name. The API recognises its own options before decoding names, so an argument with such a
+/// name has one letter encoded.
 fn name(key: &str) -> String {
     match (key, key.bytes().next()) {
         ("async" | "record" | "wait_ms", Some(first)) => format!("%{first:02X}{}", &key[1..]),
@@ -150,10 +151,10 @@ fn name(key: &str) -> String {
     }
 }
 
-/// What came of a call, when an instance was asked at all.
+/// The response to a call that reached an instance.
 pub(crate) struct Called {
     pub(crate) activation: String,
-    /// `success`, `application_error`, …; `accepted` when it goes on by itself.
+    /// `success`, `application_error`, …; `accepted` if the call goes on.
     pub(crate) status: String,
     pub(crate) answer: Response<Incoming>,
 }
@@ -163,7 +164,7 @@ impl Called {
         self.status == "accepted"
     }
 
-    /// Whether the function did what it was asked.
+    /// Whether the function succeeded.
     pub(crate) fn succeeded(&self) -> bool {
         self.status == "success"
             && !self.answer.status().is_client_error()
@@ -176,7 +177,7 @@ impl Called {
     }
 }
 
-/// Sends a call. An answer without an activation is Flint's own refusal.
+/// Sends a call. A response without an activation is Flint's own refusal.
 pub(crate) async fn call(client: &Client, request: Request<Full<Bytes>>) -> Result<Called, Failure> {
     let answer = client.send(request).await?;
     let header =
@@ -195,7 +196,7 @@ pub(crate) async fn call(client: &Client, request: Request<Full<Bytes>>) -> Resu
     }
 }
 
-/// The record of an activation; `None` when it does not appear (records may be switched off for a namespace).
+/// The record of an activation; `None` if it does not appear (a namespace may keep no records).
 pub(crate) async fn record(client: &Client, activation: &str) -> Result<Option<ActivationResource>, Failure> {
     let began = Instant::now();
     let mut pause = Duration::from_millis(2);
@@ -212,7 +213,7 @@ pub(crate) async fn record(client: &Client, activation: &str) -> Result<Option<A
     }
 }
 
-/// An answer that could not be read to its end: the record, where that says that the function did not come to an end either.
+/// For a response that broke off: the record, if it says that the function failed too.
 pub(crate) async fn broken_off(
     client: &Client,
     activation: &str,
@@ -227,7 +228,7 @@ pub(crate) async fn broken_off(
     }
 }
 
-/// What a function says that failed while it answered.
+/// The failure of a function during its response.
 pub(crate) fn failed_midway(record: &ActivationResource) -> Failure {
     let result = record.result.as_ref().map_or("", |result| result.get());
     let message = match serde_json::from_str(result) {

@@ -1,4 +1,4 @@
-//! `flint config`.
+//! `flint config`: lists configuration keys with their values and origins.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `flint dlq`.
+//! `flint dlq`: shows, redrives and removes dead letters.
 
 use flint_api_native::resource::{
     DeadLetterList, DeadLetterResource, RedriveRequest, RedriveResult, RedrivenResource, RemovedLetters,
@@ -14,7 +14,7 @@ use crate::{
 };
 
 const LETTERS: &str = "/v1/dead-letters";
-/// Letters listed or redriven by one request; the server's most.
+/// Maximum number of letters per request: the server's.
 const AT_ONCE: usize = 1000;
 
 pub(crate) async fn run(global: &Global, args: &DeadLetterArgs) -> anyhow::Result<Exit> {
@@ -58,14 +58,15 @@ async fn redrive(global: &Global, client: &Client, which: &WhichLetters) -> anyh
         }
     }
     if which.ids.is_empty() {
-        // Those that are there now: a call that fails again is a letter again, and must not be called without end.
+        // Only those that exist now: a call that fails again becomes a letter again, and must not be redriven
+        // for ever.
         let mut left = count(client, which.function.as_deref()).await?;
-        // A thousand at a time, the oldest first, until there is none, or one is refused.
+        // In batches, the oldest first, until none is left or one is refused.
         while left > 0 && stopped.is_none() {
             let asked = RedriveRequest { function: which.function.clone(), limit: Some(left.min(AT_ONCE)) };
             let some: RedriveResult =
                 client.send_json(Method::POST, &format!("{LETTERS}/redrive"), &asked).await?;
-            // Where somebody else has redriven them meanwhile, there are fewer.
+            // Fewer remain if somebody else redrives some meanwhile.
             left = if some.redriven.is_empty() { 0 } else { left.saturating_sub(some.redriven.len()) };
             redriven.extend(some.redriven);
             stopped = some.stopped.map(Failure::refused);
@@ -89,7 +90,7 @@ async fn redrive(global: &Global, client: &Client, which: &WhichLetters) -> anyh
     }
 }
 
-/// How many letters there are, of a function or of all.
+/// The number of letters, of a function or of all.
 async fn count(client: &Client, function: Option<&str>) -> Result<usize, Failure> {
     let Some(function) = function else {
         return Ok(client.get::<DeadLetterList>(&format!("{LETTERS}?limit=1")).await?.total);
@@ -108,7 +109,7 @@ async fn count(client: &Client, function: Option<&str>) -> Result<usize, Failure
 async fn remove(global: &Global, client: &Client, which: &WhichLetters) -> anyhow::Result<Exit> {
     let mut removed = 0;
     let mut last_failure: Option<Failure> = None;
-    // Each is tried: one that is not there must not keep the others.
+    // All are tried: a missing one must not prevent the others.
     for id in &which.ids {
         match client.delete(&format!("{LETTERS}/{id}")).await {
             Ok(()) => removed += 1,
@@ -129,7 +130,7 @@ async fn remove(global: &Global, client: &Client, which: &WhichLetters) -> anyho
     }
     match global.json {
         true => print_json(&json!({ "removed": removed }))?,
-        // The failure says it all.
+        // The failure says everything.
         false if removed == 0 && last_failure.is_some() => {}
         false => print_line(&format!("removed {removed}"))?,
     }

@@ -1,4 +1,4 @@
-//! `flint deploy`.
+//! `flint deploy`: packs and deploys a function, or a project from its manifest.
 
 use std::{path::Path, time::Duration};
 
@@ -40,8 +40,8 @@ pub(crate) async fn run(global: &Global, args: &DeployArgs) -> anyhow::Result<Ex
     Ok(Exit::Ok)
 }
 
-/// Refuses what only a manifest can be deployed with. clap asks for no manifest beside a path, with which it would be in conflict: who says --dry-run and a path
-/// would get a deploy.
+/// Refuses options that only apply to manifests. clap does not require a manifest beside a path, with which
+/// it conflicts: --dry-run with a path would deploy.
 fn refuse_for_manifest(given: &ManifestArgs, path: &Path) -> Result<(), Failure> {
     let options = [
         ("--dry-run", given.dry_run),
@@ -60,7 +60,7 @@ fn refuse_for_manifest(given: &ManifestArgs, path: &Path) -> Result<(), Failure>
     }
 }
 
-/// Deploys what a manifest says. It says all about its functions; only values come from the command line.
+/// Deploys a manifest, which describes its functions completely; only values come from the command line.
 async fn project(global: &Global, args: &DeployArgs) -> anyhow::Result<Exit> {
     let given = FunctionArgs { params: args.function.params.clone(), ..FunctionArgs::default() };
     if args.function != given {
@@ -71,13 +71,14 @@ async fn project(global: &Global, args: &DeployArgs) -> anyhow::Result<Exit> {
     manifest::deploy(global, &args.manifest, &given.params).await
 }
 
-/// How often a function is sent that somebody else is writing. Of those who write at once one gets through each time.
+/// Attempts at a deploy that conflicts with concurrent ones. One of the competitors succeeds each time.
 const ATTEMPTS: u32 = 10;
-/// What the second waits; every further one waits that much longer.
+/// Delay before the second attempt; it grows by this with each further one.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
 
-/// Sends a package; `told` hears what the server is doing meanwhile. The server refuses a deploy that began before another one of the same name ended,
-/// because it was checked against what is there no more: sent again, it replaces that one.
+/// Sends a package; `told` hears what the server is doing. The server refuses a deploy if another one of the
+/// same function ended meanwhile, since it was checked against an outdated state; sent again, it replaces
+/// that one.
 pub(crate) async fn upload(
     client: &Client,
     package: &Package,
@@ -91,7 +92,7 @@ pub(crate) async fn upload(
             Err(failure) if is_race(&failure) => {}
             ended => return ended.map_err(|failure| in_no_package(failure, &package.name)),
         }
-        // Not all of them again at the same moment.
+        // Jitter, so that competitors do not retry at the same moment.
         let apart = Duration::from_millis(u64::from(std::process::id() % 10) * 50);
         tokio::time::sleep(BETWEEN_ATTEMPTS * attempt + apart).await;
     }
@@ -105,7 +106,7 @@ pub(crate) async fn upload(
     })
 }
 
-/// A package is made before what is in it, which the API's words do not say.
+/// Adds the hint that a package has to be created first, which the API's error does not say.
 fn in_no_package(failure: Failure, name: &str) -> Failure {
     match name.rsplit_once('/') {
         Some((package, _)) if failure.message.starts_with("The requested resource") => {
@@ -115,7 +116,7 @@ fn in_no_package(failure: Failure, name: &str) -> Failure {
     }
 }
 
-/// Whether somebody else wrote the function while it was being deployed.
+/// Whether the function was written concurrently.
 fn is_race(failure: &Failure) -> bool {
     let is_written =
         |words: &str| words.contains("already exists") || words.starts_with("Concurrent modification");
@@ -160,7 +161,7 @@ async fn send(
     .hint("look at the server's log, then deploy again: it is safe to repeat"))
 }
 
-/// A tool's line, short enough to be one line of progress.
+/// Truncates a tool's line to one line of progress.
 fn shortened(line: &str) -> String {
     match line.char_indices().nth(100) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -29,9 +29,9 @@ use crate::{
     package::package,
 };
 
-/// Editors write a file in several steps: what comes within this belongs together.
+/// Editors write a file in several steps: changes within this time belong to one save.
 const SETTLE: Duration = Duration::from_millis(15);
-/// How much of a text answer is shown.
+/// How much of a text response is shown.
 const SHOWN: usize = 4096;
 
 pub(crate) async fn run(global: &Global, args: &DevArgs) -> anyhow::Result<Exit> {
@@ -67,7 +67,8 @@ pub(crate) async fn run(global: &Global, args: &DevArgs) -> anyhow::Result<Exit>
     }
 }
 
-/// One deploy and call. What is wrong with the code is shown, and the watch goes on; only a server that is gone ends it.
+/// One deploy and call. Errors in the code are shown and the watch goes on; only an unreachable server ends
+/// it.
 async fn round(
     client: &Client,
     args: &DevArgs,
@@ -164,7 +165,8 @@ fn show_logs(record: &ActivationResource) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where nobody asks for a snapshot, none is made: it takes longer than the only call that there is of most saves.
+/// Without an explicit request, no snapshot is made: it takes longer than the single call that most saves
+/// get.
 fn without_snapshot(request: &mut DeployRequest) {
     let family = request.kind.as_deref().and_then(|kind| kind.split(':').next());
     let is_asked_for =
@@ -174,18 +176,19 @@ fn without_snapshot(request: &mut DeployRequest) {
     }
 }
 
-/// Tells when something under a path was saved.
+/// Detects saves below a path.
 struct Changes {
     path: PathBuf,
     events: mpsc::Receiver<Instant>,
-    /// Something has changed that was not looked at yet.
+    /// When a change was first seen that is not handled yet.
     begun: Option<Instant>,
     seen: Fingerprint,
     gone: bool,
     _watcher: notify::RecommendedWatcher,
 }
 
-/// Size, time and mode of every file and link, so that reading (or our own packing) is not taken for a save.
+/// Size, time and mode of every file and link, so that reads (and Flint's own packing) are not taken for
+/// saves.
 type Fingerprint = BTreeMap<PathBuf, (u64, Option<SystemTime>, u32)>;
 
 impl Changes {
@@ -196,12 +199,12 @@ impl Changes {
         let (tell, events) = mpsc::channel(64);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if event.is_ok_and(|event| !matches!(event.kind, EventKind::Access(_))) {
-                // A full channel has news enough.
+                // If the channel is full, a change is pending already.
                 let _ = tell.try_send(Instant::now());
             }
         })
         .context("watching for changes")?;
-        // A file is watched through its directory: many editors replace it instead of writing into it.
+        // A file is watched through its directory: many editors replace it instead of writing to it.
         let (target, mode) = match path.is_dir() {
             true => (path.as_path(), RecursiveMode::Recursive),
             false => (path.parent().unwrap_or(&path), RecursiveMode::NonRecursive),
@@ -211,7 +214,7 @@ impl Changes {
         Ok(Self { path, events, begun: None, seen, gone: false, _watcher: watcher })
     }
 
-    /// When the next save began to be seen. Cancellation-safe.
+    /// When the next save was first seen. Cancellation-safe.
     async fn next(&mut self) -> Instant {
         loop {
             if self.begun.is_none() {
@@ -235,7 +238,7 @@ impl Changes {
     }
 }
 
-/// What cargo and Maven write is not a save.
+/// Output of cargo and Maven is not a save.
 fn is_build_output(path: &Path) -> bool {
     path.ends_with("target")
         && path

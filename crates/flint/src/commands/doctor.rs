@@ -1,4 +1,4 @@
-//! `flint doctor`.
+//! `flint doctor`: shows what a host can run, and what it lacks.
 
 use flint_api_native::resource::{AbilityState, DoctorReport};
 

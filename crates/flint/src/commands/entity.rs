@@ -1,4 +1,4 @@
-//! What `flint package`, `flint trigger` and `flint rule` have in common.
+//! Code shared by `flint package`, `flint trigger` and `flint rule`.
 
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use crate::{
     output::{print_json, print_line, table},
 };
 
-/// `NAME` or `/NAMESPACE/NAME` as a namespace, `_` for one's own, and a name.
+/// Parses `NAME` or `/NAMESPACE/NAME` to a namespace, `_` for one's own, and a name.
 pub(crate) fn whole(name: &str) -> Result<(&str, &str), Failure> {
     let wrong = || Failure::usage(format!("'{name}' is not a name: write NAME or /NAMESPACE/NAME"));
     match name.strip_prefix('/') {
@@ -22,16 +22,16 @@ pub(crate) fn whole(name: &str) -> Result<(&str, &str), Failure> {
     }
 }
 
-/// Where an entity of a collection is.
+/// The path of an entity.
 pub(crate) fn place(collection: &str, name: &str) -> Result<String, Failure> {
     let (namespace, name) = whole(name)?;
     Ok(format!("{}/{collection}/{}", segment(namespace), segment(name)))
 }
 
-/// How the API begins when an entity is not there.
+/// The beginning of the API's error for a missing entity.
 const NOT_THERE: &str = "The requested resource";
 
-/// Asks about one entity, and says which it is where it is not there.
+/// Requests one entity; the error names it if it is missing.
 pub(crate) async fn ask(
     client: &Client,
     method: Method,
@@ -56,7 +56,7 @@ pub(crate) fn pairs(list: &[(String, Value)]) -> Value {
     list.iter().map(|(key, value)| json!({"key": key, "value": value})).collect()
 }
 
-/// The body of a PUT; what was not given is not named.
+/// The body of a PUT, without options that were not given.
 pub(crate) fn body(options: &EntityOptions) -> Map<String, Value> {
     let mut body = Map::new();
     for (field, list) in [("parameters", &options.params), ("annotations", &options.annotations)] {
@@ -67,7 +67,7 @@ pub(crate) fn body(options: &EntityOptions) -> Map<String, Value> {
     body
 }
 
-/// Creates or changes an entity and says so.
+/// Creates or changes an entity, and reports it.
 pub(crate) async fn put(
     global: &Global,
     collection: &str,
@@ -82,7 +82,7 @@ pub(crate) async fn put(
     said(global, &written, &text)
 }
 
-/// Shows an entity: its JSON, or `lines` and what every entity has.
+/// Shows an entity: its JSON, or `lines` and the common properties.
 pub(crate) async fn get(
     global: &Global,
     collection: &str,
@@ -93,7 +93,7 @@ pub(crate) async fn get(
     show(global, &entity, lines)
 }
 
-/// Shows what was read: its JSON, or `lines` and what every entity has.
+/// The same for an entity already read.
 pub(crate) fn show(
     global: &Global,
     entity: &Value,
@@ -140,7 +140,7 @@ pub(crate) async fn list(
     Ok(Exit::Ok)
 }
 
-/// Deletes an entity and says so.
+/// Deletes an entity, and reports it.
 pub(crate) async fn delete(
     global: &Global,
     collection: &str,
@@ -151,7 +151,7 @@ pub(crate) async fn delete(
     said(global, &deleted, &format!("deleted {}", shown(&deleted["name"])))
 }
 
-/// Says what was done.
+/// Reports what was done.
 pub(crate) fn said(global: &Global, value: &Value, text: &str) -> anyhow::Result<Exit> {
     if global.json {
         print_json(value)?
@@ -161,12 +161,12 @@ pub(crate) fn said(global: &Global, value: &Value, text: &str) -> anyhow::Result
     Ok(Exit::Ok)
 }
 
-/// A value as text: strings without their quotes.
+/// A value as text: strings without quotes.
 pub(crate) fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// `/path/name` of what the API writes as `{"path": …, "name": …}` or `{"namespace": …, "name": …}`.
+/// `/path/name` from the API's `{"path": …, "name": …}` or `{"namespace": …, "name": …}`.
 pub(crate) fn named(value: &Value) -> String {
     let owner = if value["path"].is_null() { &value["namespace"] } else { &value["path"] };
     format!("/{}/{}", shown(owner), shown(&value["name"]))

@@ -1,4 +1,4 @@
-//! `flint explain`: of an activation, where its time went; of a function, how it runs and why.
+//! `flint explain`: where an activation's time went, or how a function runs and why.
 
 use flint_api_native::resource::{
     ActivationResource, AttemptResource, CallResource, CallStateWord, FunctionExplanation, StatusWord,
@@ -83,7 +83,7 @@ fn accepted(call: &CallResource) -> String {
     lines.join("\n")
 }
 
-/// A line for each attempt that was not the last.
+/// One line per attempt except the last.
 fn attempts(attempts: &[AttemptResource]) -> Vec<String> {
     let line = |(number, attempt): (usize, &AttemptResource)| {
         let record = attempt.activation.as_ref().map(|id| format!(" (activation {id})")).unwrap_or_default();
@@ -92,7 +92,7 @@ fn attempts(attempts: &[AttemptResource]) -> Vec<String> {
     (1..).zip(attempts).map(line).collect()
 }
 
-/// What the activation is of: a call that it is one attempt at, or a dead letter that it was before.
+/// What the activation belongs to: the call that it is an attempt at, or the dead letter that it was.
 fn belongs_to(record: &ActivationResource) -> Option<(&'static str, String)> {
     let cause = record.cause.as_ref()?;
     Some(match record.annotations.get("attempt") {
@@ -102,13 +102,13 @@ fn belongs_to(record: &ActivationResource) -> Option<(&'static str, String)> {
     })
 }
 
-/// Why no further attempt was made, where one might have been.
+/// Why no further attempt was made, if one was possible.
 fn given_up(record: &ActivationResource) -> Option<String> {
     let reason = record.annotations.get("deadLetter")?.as_str()?.replace('_', " ");
     Some(format!("{reason}; a dead letter unless it was removed: `flint dlq get {}`", record.id))
 }
 
-/// The records of what a composition consists of; `None` where there is none.
+/// The records of a composition's steps; `None` for a missing one.
 async fn steps_of(
     client: &Client,
     record: &ActivationResource,

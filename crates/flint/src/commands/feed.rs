@@ -1,4 +1,4 @@
-//! What fires a trigger, as `flint trigger` creates, shows and deletes it.
+//! Feeds of triggers, as created, shown and deleted by `flint trigger`.
 
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -12,10 +12,10 @@ use crate::{
 };
 
 const COLLECTION: &str = "triggers";
-/// The annotation that says which action fires a trigger.
+/// The annotation that names a trigger's feed.
 const FEED: &str = "feed";
 
-/// Creates a trigger and its feed. With `--update` the feed of a trigger that is there is changed.
+/// Creates a trigger and its feed. With `--update`, changes an existing trigger's feed.
 pub(crate) async fn create(
     global: &Global,
     name: &str,
@@ -48,7 +48,7 @@ pub(crate) async fn create(
     let event = if same { "UPDATE" } else { "CREATE" };
     if let Err(failure) = client.feed(action, &full(name)?, event, given).await {
         let undone = match there.is_some() {
-            // A trigger that nothing fires is not what was asked for.
+            // A trigger without its feed was not requested.
             false => client.entity(Method::DELETE, &path, None).await,
             true => {
                 let old = json!({ "annotations": before });
@@ -70,7 +70,7 @@ pub(crate) async fn create(
     said(global, &written, &format!("{done} {}{next}", shown(&written["name"])))
 }
 
-/// A trigger as it is, if it is there.
+/// A trigger, if it exists.
 pub(crate) async fn find(client: &Client, path: &str) -> Result<Option<Value>, Failure> {
     match client.entity(Method::GET, path, None).await {
         Ok(trigger) => Ok(Some(trigger)),
@@ -79,7 +79,7 @@ pub(crate) async fn find(client: &Client, path: &str) -> Result<Option<Value>, F
     }
 }
 
-/// The annotations that are given for a trigger, and its feed, unless they say another.
+/// The given annotations, plus the existing feed unless they name another.
 pub(crate) fn kept(there: Option<&Value>, mut given: Vec<(String, Value)>) -> Vec<(String, Value)> {
     if let Some(action) = there.and_then(feed_of)
         && given.iter().all(|(key, _)| key != FEED)
@@ -89,7 +89,7 @@ pub(crate) fn kept(there: Option<&Value>, mut given: Vec<(String, Value)>) -> Ve
     given
 }
 
-/// The annotations of a trigger, with those that are given over them, and its feed.
+/// A trigger's annotations, overridden by the given ones and the feed.
 fn annotated(before: &Value, given: Vec<(String, Value)>, action: &str) -> Value {
     let mut list: Vec<(String, Value)> = before
         .as_array()
@@ -104,7 +104,7 @@ fn annotated(before: &Value, given: Vec<(String, Value)>, action: &str) -> Value
     pairs(&list)
 }
 
-/// Puts what a trigger's feed says about itself beside what the trigger is. A feed that does not answer says nothing.
+/// Adds the feed's own description to a trigger, if the feed answers.
 pub(crate) async fn read_into(client: &Client, trigger: &mut Value) {
     let Some(action) = feed_of(trigger) else { return };
     let name = format!("/{}/{}", shown(&trigger["namespace"]), shown(&trigger["name"]));
@@ -113,7 +113,7 @@ pub(crate) async fn read_into(client: &Client, trigger: &mut Value) {
     }
 }
 
-/// Tells a trigger's feed something.
+/// Sends a lifecycle event to a trigger's feed.
 pub(crate) async fn tell(global: &Global, name: &str, event: &str, done: &str) -> anyhow::Result<Exit> {
     let client = Client::new(global)?;
     let trigger = ask(&client, Method::GET, COLLECTION, name, "", None).await?;
@@ -131,7 +131,7 @@ pub(crate) async fn delete(global: &Global, name: &str) -> anyhow::Result<()> {
     let client = Client::new(global)?;
     let trigger = ask(&client, Method::GET, COLLECTION, name, "", None).await?;
     let Some(action) = feed_of(&trigger) else { return Ok(()) };
-    // The trigger goes nevertheless: what fires it may be gone before it.
+    // The trigger is deleted all the same: its feed may be gone already.
     if let Err(failure) = client.feed(&action, &full(name)?, "DELETE", Map::new()).await {
         tell!("warning: {failure}");
     }
@@ -145,13 +145,13 @@ fn feed_of(trigger: &Value) -> Option<String> {
     feed["value"].as_str().filter(|action| !action.is_empty()).map(str::to_owned)
 }
 
-/// A trigger as feeds are told of it.
+/// A trigger's name as feeds expect it.
 fn full(name: &str) -> Result<String, Failure> {
     let (namespace, name) = whole(name)?;
     Ok(format!("/{namespace}/{name}"))
 }
 
-/// What a feed of Flint's says about itself, for people.
+/// The description of one of Flint's own feeds, for people.
 pub(crate) fn lines(feed: &Value) -> Vec<(String, String)> {
     let (config, status) = (&feed["config"], &feed["status"]);
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! `flint get`.
+//! `flint get`: shows a function, or writes its code to a file.
 
 use std::{
     io::{self, Write as _},
@@ -47,7 +47,7 @@ fn save(path: &Path, code: &[u8]) -> io::Result<()> {
     target.done()
 }
 
-/// Which parts of a strategy are the user's word.
+/// The parts of a strategy that the user chose.
 fn asked_words(asked: &AskedResource) -> String {
     let said = [
         asked.contract.map(|contract| format!("contract {contract}")),
@@ -62,7 +62,8 @@ fn asked_words(asked: &AskedResource) -> String {
     }
 }
 
-/// What a WebAssembly function is granted beyond its own assets; nothing said of secrets in its configuration.
+/// Grants of a WebAssembly function beyond its own assets; its configuration may contain secrets, and is not
+/// shown.
 fn grant_words(grants: &WasmResource) -> Vec<String> {
     let mut words: Vec<String> =
         grants.allow_hosts.iter().map(|host| format!("HTTP requests to {host}")).collect();

@@ -1,4 +1,4 @@
-//! `flint init`.
+//! `flint init`: creates a project to start from.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &InitArgs, json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// The directory's name, which build tools and Flint alike have to accept as the function's.
+/// The directory's name, which has to be valid for build tools and as the function's name.
 fn name_of(directory: &Path) -> Result<String, Failure> {
     let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     let absolute = absolute.canonicalize().unwrap_or(absolute);

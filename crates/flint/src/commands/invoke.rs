@@ -1,4 +1,4 @@
-//! `flint invoke`.
+//! `flint invoke`: calls a function and shows its response.
 
 use std::{
     fs::{File, OpenOptions, Permissions},
@@ -29,7 +29,7 @@ pub(crate) async fn run(global: &Global, args: &InvokeArgs) -> anyhow::Result<Ex
     let client = Client::new(global)?;
     let input = Input::read(&args.call)?;
     if let Some(path) = &args.output {
-        // Before the call: its answer would be lost.
+        // Before the call, whose response would be lost otherwise.
         Target::check(path, "leave -o out")?;
     }
     let request = input.request(&args.name, if args.asynchronous { "async=true" } else { "" })?;
@@ -41,7 +41,7 @@ pub(crate) async fn run(global: &Global, args: &InvokeArgs) -> anyhow::Result<Ex
     }
     let (activation, status, good) = (called.activation.clone(), called.status.clone(), called.succeeded());
     let (http_status, media) = (called.answer.status(), called.media_type());
-    // A file that was to be a picture does not become an error message.
+    // An error message is not written to a file meant for the result.
     let file = args.output.as_deref().filter(|_| good);
     if global.json {
         let body = match write_out(called, file, &mut Keep::default()).await {
@@ -92,13 +92,13 @@ fn accepted(called: &Called, args: &InvokeArgs, json: bool) -> anyhow::Result<Ex
     Ok(Exit::Ok)
 }
 
-/// Where pieces of an answer go when they do not go to a file.
+/// The destination of a response's pieces, other than a file.
 trait Sink {
     fn piece(&mut self, piece: &Bytes) -> anyhow::Result<()>;
     fn end(&mut self) -> anyhow::Result<Option<Bytes>>;
 }
 
-/// Writes the answer to the file, or to the sink; gives what the sink kept.
+/// Writes the response to the file or the sink; returns what the sink collected.
 async fn write_out(
     called: Called,
     file: Option<&Path>,
@@ -114,7 +114,7 @@ async fn write_out(
         return sink.end();
     };
     let cannot = |error: std::io::Error| cannot_write(path, &error);
-    // Who stops it does not want the half of it that is there.
+    // If interrupted, the partial file is removed.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let target = Target::open(path).map_err(cannot)?;
     let mut out = std::io::BufWriter::new(target.file());
@@ -151,7 +151,8 @@ pub(super) fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
     }
 }
 
-/// A file that an answer goes to. It has its name once it is whole: an answer that breaks off leaves what was there before.
+/// The output file. It gets its name once complete: a response that breaks off leaves the previous file
+/// untouched.
 pub(super) enum Target {
     Beside {
         file: NamedTempFile,
@@ -162,7 +163,8 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Refuses what could not be written, before there is something to write. `-`, which is stdin elsewhere, is a file that nobody means.
+    /// Refuses an unwritable target before the call. `-`, which is stdin elsewhere, is probably not meant as
+    /// a file name.
     pub(super) fn check(path: &Path, stdout: &str) -> Result<(), Failure> {
         if path.as_os_str() == "-" {
             return Err(Failure::usage("- would be a file of that name")
@@ -170,7 +172,7 @@ impl Target {
         }
         let checked = match std::fs::metadata(path) {
             Ok(there) if there.is_dir() => Err(std::io::ErrorKind::IsADirectory.into()),
-            // The reader of a pipe would take this for the end.
+            // A pipe's reader would take an opening and closing for the end.
             Ok(there) if !there.is_file() => Ok(()),
             _ => {
                 access(Self::place(path).1, Access::WRITE_OK | Access::EXEC_OK).map_err(std::io::Error::from)
@@ -179,7 +181,7 @@ impl Target {
         checked.map_err(|error| cannot_write(path, &error))
     }
 
-    /// What is written, and the directory that it is in. A link stays one, and what it names is written.
+    /// The file to write, and its directory. A link stays a link, and its target is written.
     fn place(path: &Path) -> (PathBuf, PathBuf) {
         let name = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let dir =
@@ -199,7 +201,7 @@ impl Target {
         };
         std::fs::metadata(&dir)?;
         let file = tempfile::Builder::new().prefix(".flint-").permissions(permissions).tempfile_in(dir);
-        // Without the name that nobody has asked for.
+        // Without the temporary name, which the user does not know.
         let file = file.map_err(|error| std::io::Error::from(error.kind()))?;
         Ok(Self::Beside { file, name })
     }
@@ -219,7 +221,7 @@ impl Target {
     }
 }
 
-/// Keeps everything, for `--json`.
+/// Collects everything, for `--json`.
 #[derive(Default)]
 struct Keep(Vec<u8>);
 
@@ -234,14 +236,14 @@ impl Sink for Keep {
     }
 }
 
-/// Shows it: JSON in whole and readable, anything else as it comes, binary not on a terminal.
+/// Shows the response: JSON formatted as a whole, anything else as it arrives, binary not on a terminal.
 struct Show {
     json: Option<Vec<u8>>,
     terminal: bool,
     last: u8,
     /// Whether the call succeeded.
     good: bool,
-    /// Whether it is binary and left out.
+    /// Whether it is binary and not shown.
     hidden: bool,
 }
 
@@ -259,7 +261,7 @@ impl Sink for Show {
             return Ok(());
         }
         if self.terminal && (self.hidden || looks_binary(piece)) {
-            // -o takes no answer of a call that failed, and that it failed is more to know.
+            // -o writes no response of a failed call, and the failure is the more important message.
             if !self.good {
                 self.hidden = true;
                 return Ok(());
@@ -282,7 +284,7 @@ impl Sink for Show {
             None if self.hidden => {
                 tell!("the answer is binary and not shown on a terminal: --json or a pipe has it");
             }
-            // So that the prompt stands on a line of its own; a pipe gets the bytes as they are.
+            // Puts the prompt on a line of its own; a pipe gets the bytes unchanged.
             None if self.terminal && self.last != b'\n' => print_line("")?,
             None => {}
         }
@@ -295,13 +297,14 @@ fn is_json(media: &str) -> bool {
     essence == "application/json" || essence.ends_with("+json")
 }
 
-/// Control characters other than white space and escapes; a piece may end within a character.
+/// Whether there are control characters other than white space and escapes; a piece may end within a
+/// character.
 fn looks_binary(piece: &[u8]) -> bool {
     let controls = |byte: &u8| *byte < 0x20 && !matches!(byte, b'\n' | b'\r' | b'\t' | 0x1b);
     piece.iter().any(controls) || std::str::from_utf8(piece).is_err_and(|error| error.error_len().is_some())
 }
 
-/// What `--json` prints. Results keep their own text: nothing is read into numbers and written again.
+/// The output of `--json`. Results keep their text, so that numbers are not changed.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -325,7 +328,7 @@ struct ShownAnswer<'a> {
     body: ShownBody,
 }
 
-/// An answer within JSON.
+/// A response within JSON.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum ShownBody {

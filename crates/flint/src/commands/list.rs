@@ -1,4 +1,4 @@
-//! `flint list`.
+//! `flint list`: lists functions.
 
 use flint_api_native::resource::FunctionList;
 

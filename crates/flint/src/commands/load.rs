@@ -1,4 +1,4 @@
-//! `flint bench load`: what callers of a function or a URL see under a load.
+//! `flint bench load`: measures what callers of a function or URL see under load.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -57,7 +57,7 @@ struct Outcome {
     text: String,
 }
 
-/// Where to send what.
+/// The target and the request.
 async fn request(global: &Global, args: &LoadArgs) -> anyhow::Result<(SocketAddr, HttpRequest)> {
     let input = Input::read(&args.call)?;
     let is_url = args.target.contains("://");
@@ -117,7 +117,7 @@ async fn request(global: &Global, args: &LoadArgs) -> anyhow::Result<(SocketAddr
 async fn closed(arm: &HttpArm, args: &LoadArgs, callers: usize) -> anyhow::Result<Outcome> {
     let load = Load { concurrency: callers, duration: args.duration - args.warm_up, warm_up: 10 };
     let measured = drive_within(arm, load, args.timeout).await.map_err(|error| {
-        // As of an open loop in which no call was answered rightly.
+        // As for an open loop without a single correct response.
         Failure::new(Exit::FunctionFailed, "nothing_measured", format!("nothing was measured: {error}"))
     })?;
     let latency = quantiles(&measured.latency_ns);
@@ -163,7 +163,7 @@ fn open(args: &LoadArgs, measured: &OpenMeasured) -> Outcome {
     Outcome { answered: measured.answered(), document, text }
 }
 
-/// What a reader of the figures has to know.
+/// Caveats for readers of the figures.
 fn warnings(args: &LoadArgs, measured: &OpenMeasured) -> Vec<String> {
     let mut warnings = Vec::new();
     let late_ms = measured.late_ns.value_at_quantile(0.99) as f64 / 1e6;
@@ -194,7 +194,7 @@ fn failure_lines(failures: &Failures) -> String {
 const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
-/// In µs; nothing where nothing was measured.
+/// In µs; null if nothing was measured.
 fn quantiles(histogram: &hdrhistogram::Histogram<u64>) -> Value {
     if histogram.is_empty() {
         return Value::Null;

@@ -1,4 +1,4 @@
-//! `flint logs`.
+//! `flint logs`: shows log lines of past calls, and follows new ones.
 
 use flint_api_native::resource::{ActivationList, ActivationResource};
 use flint_model::{ActivationId, LogStream};
@@ -29,7 +29,7 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
         }
         return Ok(Exit::Ok);
     }
-    // A stream that is opened first misses nothing of what ends while the past is being shown.
+    // Opened before the past is read, so that nothing is missed in between.
     let stream = match args.follow {
         true => Some(follow(&client, args.of.as_deref()).await?),
         false => None,
@@ -42,7 +42,7 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
     if args.limit > 0 {
         let list: ActivationList = client.get(&path).await?;
         if let (true, Some(function)) = (list.activations.is_empty(), &args.of) {
-            // Nothing ran, or a name that was mistyped?
+            // Tells an idle function from a mistyped name.
             let _: ActivationList =
                 client.get(&format!("/v1/functions/{}/logs?limit=0", segment(function))).await?;
         }
@@ -83,7 +83,7 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
         .into())
 }
 
-/// Server-sent events, one a record.
+/// Opens the stream of server-sent events, one per record.
 async fn follow(client: &Client, function: Option<&str>) -> Result<Lines, Failure> {
     let path = match function {
         Some(name) => format!("/v1/functions/{}/logs?follow=true", segment(name)),
@@ -93,8 +93,9 @@ async fn follow(client: &Client, function: Option<&str>) -> Result<Lines, Failur
     Ok(Lines::new(answer.into_body()))
 }
 
-/// What an activation logged, and, of a sequence or composition, what each of its steps did; `named`: with whose it is. Without a function that was asked for,
-/// steps are in the list themselves. Says whether there was anything.
+/// Prints an activation's log lines and, for a sequence or composition, those of its steps; `named` adds
+/// whose they are. Without a function filter, the steps are in the list themselves. Returns whether there was
+/// anything.
 async fn show(client: &Client, record: &ActivationResource, json: bool, named: bool) -> anyhow::Result<bool> {
     print(record, json, named)?;
     let mut logged = !record.logs.is_empty();
@@ -114,7 +115,7 @@ async fn show(client: &Client, record: &ActivationResource, json: bool, named: b
 
 fn print(record: &ActivationResource, json: bool, named: bool) -> anyhow::Result<()> {
     if json {
-        // One document a line, so that a stream can be read.
+        // One document per line, for reading as a stream.
         let lines = record.logs.iter().map(|line| {
             serde_json::json!({
                 "activation": record.id, "function": record.function,

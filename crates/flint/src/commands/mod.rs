@@ -1,4 +1,4 @@
-//! One file a command.
+//! The commands, one per file.
 
 pub(crate) mod activations;
 pub(crate) mod api;

@@ -1,4 +1,4 @@
-//! `flint namespace`.
+//! `flint namespace`: manages namespaces and their keys.
 
 use std::io::{BufRead, IsTerminal};
 
@@ -116,7 +116,7 @@ fn show_key(created: &KeyCreated, json: bool) -> anyhow::Result<()> {
     if json {
         return print_json(created);
     }
-    // The key alone on stdout, so that it can be caught in a file.
+    // Only the key goes to stdout, so that it can be redirected to a file.
     tell!(
         "the key of namespace {}, on behalf of {}; it is shown this once:",
         created.namespace,

@@ -1,4 +1,4 @@
-//! `flint package`.
+//! `flint package`: manages packages and bindings.
 
 use serde_json::{Value, json};
 

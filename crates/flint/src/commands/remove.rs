@@ -1,4 +1,4 @@
-//! `flint rm`.
+//! `flint rm`: deletes functions.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ pub(crate) async fn run(global: &Global, args: &RmArgs) -> anyhow::Result<Exit> 
     let client = Client::new(global)?;
     let mut deleted = Vec::new();
     let mut last_failure: Option<Failure> = None;
-    // Each is tried: one that is not there must not keep the others.
+    // All are tried: a missing one must not prevent the others.
     for name in &args.names {
         match client.delete(&format!("/v1/functions/{}", segment(name))).await {
             Ok(()) => deleted.push(name),

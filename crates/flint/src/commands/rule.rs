@@ -1,4 +1,4 @@
-//! `flint rule`.
+//! `flint rule`: manages rules.
 
 use http::Method;
 use serde_json::{Value, json};

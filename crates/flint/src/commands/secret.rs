@@ -1,4 +1,4 @@
-//! `flint secret`.
+//! `flint secret`: manages secrets and their encryption key.
 
 use std::{fs, io, io::IsTerminal, path::Path};
 
@@ -18,7 +18,7 @@ use crate::{
 
 const SECRETS: &str = "/v1/secrets";
 
-/// No server takes as much, whatever its `secrets.max_size` is; what it does take it says itself.
+/// More than any server accepts, whatever its `secrets.max_size`, which the server enforces itself.
 const LARGEST: u64 = 16 << 20;
 const WHAT_FOR: &str = "a secret: a server takes what its secrets.max_size says, 64 KB where it says nothing";
 
@@ -64,7 +64,8 @@ pub(crate) async fn run(global: &Global, args: &SecretArgs) -> anyhow::Result<Ex
     Ok(Exit::Ok)
 }
 
-/// The value: all of the file or of stdin. A line end at its end is an editor's or `echo`'s, and goes unless it is to stay.
+/// The value: the whole file or stdin. A line end at the end comes from an editor or `echo`, and is removed
+/// unless it is to stay.
 fn value(file: Option<&Path>, raw: bool) -> Result<Vec<u8>, Failure> {
     let read = |name: &str, content: io::Result<Vec<u8>>| {
         content.map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))

@@ -1,4 +1,4 @@
-//! `flint sequence`.
+//! `flint sequence`: manages sequences.
 
 use flint_api_native::resource::{SequenceList, SequenceRequest, SequenceResource};
 use http::Method;
@@ -70,7 +70,7 @@ pub(crate) async fn run(global: &Global, args: &SequenceArgs) -> anyhow::Result<
     Ok(Exit::Ok)
 }
 
-/// What to do about it, where the words of the API leave that open.
+/// Adds a next step where the API's error has none.
 async fn explained(client: &Client, failure: Failure, components: &[String]) -> Failure {
     if failure.message.contains("already exists") {
         return failure.hint("say --update to replace what has that name");

@@ -1,4 +1,4 @@
-//! `flint trigger`.
+//! `flint trigger`: manages and fires triggers.
 
 use http::Method;
 use serde_json::{Map, Value};
@@ -22,7 +22,7 @@ pub(crate) async fn run(global: &Global, args: TriggerArgs) -> anyhow::Result<Ex
             feed::create(global, &name, &action, options).await
         }
         TriggerCommand::Create { name, feed: None, mut options } => {
-            // What is given replaces all of the annotations, and which feed the trigger has is one.
+            // Given annotations replace all existing ones, including the one that names the feed.
             if options.update && !options.annotations.is_empty() {
                 let there = feed::find(&Client::new(global)?, &place(COLLECTION, &name)?).await?;
                 options.annotations = feed::kept(there.as_ref(), options.annotations);

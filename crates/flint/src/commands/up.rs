@@ -1,4 +1,4 @@
-//! `flint up`.
+//! `flint up`: runs the server.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::{
     server,
 };
 
-/// How long the end waits for somebody to read the last lines of the log.
+/// How long the exit waits for the last log lines to be read.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// For what is about to end anyway.
+/// How long the exit waits for threads that are ending.
 const LINGER: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
@@ -29,12 +29,13 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
         .enable_all()
         .worker_threads(config.server.threads.max(1))
         .thread_name("flint")
-        // Blocking work is files and the store's reads; more threads than this only cost memory.
+        // Blocking work is file access and the store's reads; more threads would only cost memory.
         .max_blocking_threads(64)
         .build()
         .context("starting threads")?;
     let ended = runtime.block_on(server::up(config));
-    // What has to be finished was waited for. What blocks a thread now, as a program on PATH may that hangs, keeps nobody from stopping.
+    // Essential work was waited for. A thread that is blocked now, for example by a hanging program on PATH,
+    // must not prevent the exit.
     runtime.shutdown_timeout(LINGER);
     flint_telemetry::flush(LAST_LINES);
     ended

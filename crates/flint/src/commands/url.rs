@@ -1,4 +1,4 @@
-//! `flint url`.
+//! `flint url`: prints where a function is called over HTTP.
 
 use flint_api_native::resource::FunctionResource;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub(crate) async fn run(global: &Global, args: &UrlArgs) -> anyhow::Result<Exit>
     Ok(Exit::Ok)
 }
 
-/// Where a web action is. `name` has its package in front when it is in one.
+/// A web action's URL. `name` includes its package, if any.
 fn web_url(host: &str, namespace: &str, name: &str, form: Option<&str>) -> String {
     let (package, name) = name.split_once('/').unwrap_or(("default", name));
     let form = form.map(|form| format!(".{form}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `flint versions`, `flint rollback` and `flint alias`.
+//! `flint versions`, `flint rollback` and `flint alias`: manage versions of functions.
 
 use flint_api_native::resource::{
     AliasRequest, AliasResource, AliasTargetResource, DeployResult, RollbackRequest, VersionList,
@@ -14,7 +14,7 @@ use crate::{
     output::{Progress, ago, print_json, print_line, table},
 };
 
-/// So much of a digest tells codes apart for people.
+/// Prefix of a digest that suffices for people.
 const DIGEST: usize = 12;
 
 fn at(name: &str, rest: &str) -> String {

@@ -1,4 +1,4 @@
-//! What every key means. A test holds this list against the types.
+//! The documentation of every configuration key. A test compares this list with the types.
 
 /// One configuration key.
 #[derive(Clone, Copy, Debug)]

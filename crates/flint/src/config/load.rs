@@ -1,4 +1,4 @@
-//! Reading the configuration, and saying where each value comes from.
+//! Loads the configuration, and records the origin of each value.
 
 use std::{collections::BTreeMap, env, path::Path};
 
@@ -18,11 +18,11 @@ pub(crate) struct Loaded {
     pub(crate) settings: Vec<Setting>,
 }
 
-/// One key as it is in force.
+/// The effective value of a key.
 #[derive(Debug)]
 pub(crate) struct Setting {
     pub(crate) key: &'static Key,
-    /// As JSON; absent when nobody says one and Flint works it out.
+    /// As JSON; absent if it is not set and Flint determines it.
     pub(crate) value: Option<serde_json::Value>,
     /// `default`, a file, `FLINT_…`, or `--…`.
     pub(crate) source: String,
@@ -30,14 +30,14 @@ pub(crate) struct Setting {
 
 /// One origin of values.
 struct Layer {
-    /// How users know it.
+    /// Its name for users.
     name: String,
     dict: Dict,
-    /// Where the origin alone does not tell: the option or variable of each key.
+    /// The option or variable of each key, if the origin alone does not tell.
     names: BTreeMap<String, String>,
 }
 
-/// Reads file, environment and command line. `listen` is the option of `flint up`.
+/// Reads the file, the environment and the command line. `listen` is the option of `flint up`.
 pub(crate) fn load(args: &DataArgs, listen: Option<&str>) -> Result<Loaded, Failure> {
     load_from(
         args,
@@ -115,14 +115,15 @@ fn file(path: &Path) -> Result<Layer, Failure> {
     Ok(Layer { name, dict, names: BTreeMap::new() })
 }
 
-/// `FLINT_SECTION__KEY`; variables without the two underscores are not configuration, unless they look like it.
+/// Reads `FLINT_SECTION__KEY`; variables without two underscores are not configuration, unless they look like
+/// it.
 fn variables(environment: impl Iterator<Item = (String, String)>) -> Result<Layer, Failure> {
     let mut layer = Layer { name: "environment".into(), dict: Dict::new(), names: BTreeMap::new() };
     for (variable, text) in environment {
         let Some(rest) = variable.strip_prefix("FLINT_") else { continue };
         let Some((section, name)) = rest.split_once("__") else {
             match meant(rest) {
-                // What an orchestrator tells of a service called `flint-gate` and the like.
+                // An orchestrator's description of a service named `flint-gate` or the like.
                 Some(_) if text.contains("://") => continue,
                 Some(meant) => {
                     return Err(Failure::usage(format!("{variable} is no variable of Flint's")).hint(
@@ -139,7 +140,7 @@ fn variables(environment: impl Iterator<Item = (String, String)>) -> Result<Laye
     Ok(layer)
 }
 
-/// The variable that was probably meant by one with a single underscore.
+/// The variable that one with a single underscore was probably meant to be.
 fn meant(rest: &str) -> Option<String> {
     let path =
         KEYS.iter().map(|key| key.path).find(|path| path.replace('.', "_").eq_ignore_ascii_case(rest))?;
@@ -172,8 +173,8 @@ fn options(args: &DataArgs, listen: Option<&str>) -> Result<Layer, Failure> {
     Ok(layer)
 }
 
-/// A word from outside as a number, boolean, list or, if it is none of these, a string. No key needs an escape sequence, and figment
-/// 0.10.19 panics at some that are none: a word with a backslash is a string as it stands.
+/// Parses a word as a number, boolean or list, and otherwise as a string. No key needs an escape sequence,
+/// and figment 0.10.19 panics at some invalid ones: a word with a backslash is always a string.
 fn parse(text: &str) -> Value {
     if text.contains('\\') {
         return Value::from(text);
@@ -189,7 +190,7 @@ fn insert(dict: &mut Dict, path: &str, value: Value) {
     }
 }
 
-/// Refuses the first key that does not exist, with the nearest one that does.
+/// Refuses the first unknown key, suggesting the nearest known one.
 fn refuse_unknown(layer: &Layer) -> Result<(), Failure> {
     let known = |path: &str| KEYS.iter().any(|key| key.path == path);
     for (section, value) in &layer.dict {
@@ -216,13 +217,13 @@ fn refuse_unknown(layer: &Layer) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The key that is most like `path`, when one is.
+/// The key most similar to `path`, if any is.
 fn nearest(path: &str) -> Option<&'static str> {
     let bare = path.rsplit('.').next().unwrap_or(path);
     KEYS.iter()
         .map(|key| {
             let whole = strsim::normalized_damerau_levenshtein(path, key.path);
-            // The right key in the wrong section, or without one, is a near miss as well.
+            // The right key in the wrong section, or without one, counts as a near miss as well.
             let name = strsim::normalized_damerau_levenshtein(bare, split(key.path).1) - 0.05;
             (whole.max(name), key.path)
         })

@@ -1,4 +1,4 @@
-//! The server's configuration: a file, the environment and the command line, in this order; the later wins.
+//! The server's configuration, from a file, the environment and the command line; later sources take precedence.
 
 mod keys;
 mod load;

@@ -1,12 +1,13 @@
-//! How many connections fit below the limit of open files.
+//! Limits the number of connections by the limit of open files.
 
 use super::Config;
 
-/// What connections leave of very many: enough for some two thousand sandboxes, each of which the server holds about four descriptors of.
+/// Descriptors reserved for other uses: enough for some two thousand sandboxes, for each of which the server
+/// holds about four.
 const RESERVE: u64 = 8192;
 
-/// How many connections there may be at once, from outside and from sandboxes. Each is a descriptor, and so is what each start of a sandbox needs: connections that
-/// took all of them, which needs no key, would keep functions from running.
+/// Maximum numbers of connections, from outside and from sandboxes. Each is a descriptor, and starting a
+/// sandbox needs some too: if connections, which need no key, took all of them, no function could run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     /// The limit of open files.
@@ -18,25 +19,26 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// For this process, which raises its limit of open files as far as it may.
+    /// For this process, which raises its limit of open files as far as permitted.
     pub(crate) fn of(config: &Config) -> Self {
         let gate = if config.gate.enabled { config.gate.max_connections } else { 0 };
         Self::below(flint_sandbox::raise_open_files(), [config.server.max_connections, gate])
     }
 
-    /// As many as wanted. Where these would not leave [`RESERVE`], or half of a limit that is lower, each gets its share of the rest.
+    /// As configured. If that would leave less than [`RESERVE`], or than half of a low limit, both get a
+    /// proportional share of the rest.
     fn below(open_files: u64, wanted: [usize; 2]) -> Self {
         let room = open_files - RESERVE.min(open_files / 2);
         let all: u128 = wanted.iter().map(|wanted| *wanted as u128).sum();
         let [server, gate] = wanted.map(|wanted| match wanted as u128 * u128::from(room) {
             _ if all <= u128::from(room) => wanted,
-            // No more than was wanted, which is a number of this size.
+            // At most the configured number, which fits.
             share => ((share / all) as usize).max(1).min(wanted),
         });
         Self { open_files, wanted, server, gate }
     }
 
-    /// What is missing, if something.
+    /// A description of the shortage, if any.
     pub(crate) fn lacking(&self) -> Option<String> {
         let keys = [("server.max_connections", self.server), ("gate.max_connections", self.gate)];
         let fewer: Vec<_> = std::iter::zip(keys, self.wanted)

@@ -1,4 +1,5 @@
-//! Carries a plan out, step by step. Every step can be repeated: after a failure the next deployment finds what is done.
+//! Executes a plan step by step. Every step is idempotent: after a failure, the next deployment finds what is
+//! done.
 
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -16,7 +17,8 @@ use crate::{
     output::tell,
 };
 
-/// Does what a plan says; `done` hears of every step that changed something, `told` what is being done. The failure names the step.
+/// Executes a plan; `done` is told of every step that changed something, `told` of what is being done. The
+/// failure names the step.
 pub(crate) async fn apply(
     client: &Client,
     plan: &Plan,
@@ -48,14 +50,14 @@ async fn write(
     told: &impl Fn(&str),
 ) -> Result<(), Failure> {
     let existing = step.existing.as_ref().map(|(_, existing)| existing);
-    // A manifest without a project's name leaves what is noted.
+    // A manifest without a project name leaves the existing note.
     let managed = managed.or_else(|| existing.and_then(|existing| existing.annotations.get(MANAGED)));
     let annotations = entity.written_annotations(managed);
     match &entity.write {
         Write::Function(package) => {
             let mut package = (**package).clone();
             package.request.annotations = annotations;
-            // Absent, it would mean that the function gets its caller's key.
+            // If absent, the function would receive its caller's key.
             package.request.annotations.entry("provide-api-key").or_insert(false.into());
             let told = |doing: &str| told(&format!("{}: {doing}", package.name));
             upload(client, &package, told).await.map(drop)
@@ -63,7 +65,7 @@ async fn write(
         Write::Put(body) => {
             let mut body = with_annotations(body, &annotations);
             if let (What::Sequence, Some(existing)) = (entity.what, existing) {
-                // Annotations of actions are merged by the server.
+                // The server merges annotations of actions.
                 let gone = existing.annotations.keys().filter(|key| !annotations.contains_key(*key));
                 body["delAnnotations"] = gone.filter(|key| *key != "provide-api-key").cloned().collect();
             }
@@ -96,8 +98,8 @@ fn with_annotations(body: &Map<String, Value>, annotations: &Map<String, Value>)
     body.into()
 }
 
-/// Writes a trigger, and has its feed made anew when that changes. The digest is written last: as long as it is not there, the next
-/// deployment makes the feed again.
+/// Writes a trigger, and has its feed created again if that changes. The digest is written last: until it is
+/// there, the next deployment creates the feed again.
 async fn trigger(
     client: &Client,
     step: &Step,
@@ -127,7 +129,7 @@ async fn trigger(
     put(client, step, &with_annotations(body, &without)).await?;
     if let Err(failure) = client.feed(&feed.action, &full(&step.name), "CREATE", feed.inputs.clone()).await {
         if step.existing.is_none() {
-            // A trigger that nothing fires is not what was asked for.
+            // A trigger without its feed was not requested.
             client.entity(Method::DELETE, &path(What::Trigger, &step.name, ""), None).await?;
         }
         return Err(failure);
@@ -139,7 +141,7 @@ async fn trigger(
         .map(drop)
 }
 
-/// Tells the feed that a trigger has that it is over. One that is not there any more has nothing to do.
+/// Deletes a trigger's feed; one that is gone needs nothing.
 async fn delete_feed(client: &Client, trigger: &str, existing: &Existing) {
     if let Some(action) =
         existing.annotations.get("feed").and_then(Value::as_str).filter(|action| !action.is_empty())
@@ -149,7 +151,7 @@ async fn delete_feed(client: &Client, trigger: &str, existing: &Existing) {
     }
 }
 
-/// A trigger as feeds are told of it.
+/// A trigger's name as feeds expect it.
 fn full(trigger: &str) -> String {
     format!("/_/{trigger}")
 }
@@ -177,7 +179,7 @@ async fn create_operation(
     create_api(client, &format!("?responsetype={}", operation.response), apidoc).await
 }
 
-/// Notes on an API what is noted on other entities as annotations.
+/// Stores on an API what other entities have as annotations.
 fn note(document: &mut Value, entity: &Entity, managed: Option<&Value>) {
     if let Some(managed) = managed {
         document["x-whisk-managed"] = managed.clone();
@@ -213,7 +215,7 @@ async fn delete(client: &Client, step: &Step) -> Result<(), Failure> {
         }
     };
     match deleted {
-        // Somebody was quicker.
+        // Deleted by somebody else meanwhile.
         Err(failure) if failure.code == "not_found" => Ok(()),
         other => other,
     }

@@ -1,5 +1,5 @@
-//! From what a manifest says to the entities that it wants, in the order in which they can be made. What they refer to is in the
-//! manifest itself, or noted to be looked for on the server.
+//! Assembles the entities of a manifest in the order of their creation. References are resolved in the
+//! manifest, or noted to be checked on the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::package;
 
-/// What has to be known of the server for that.
+/// The facts about the server that this needs.
 #[derive(Debug, Default)]
 pub(crate) struct Basics {
     pub(crate) namespace: String,
@@ -23,12 +23,12 @@ pub(crate) struct Basics {
     pub(crate) defaults: DefaultLimits,
 }
 
-/// Something that a manifest refers to and does not make.
+/// A reference to something that the manifest does not create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reference {
     pub(crate) at: At,
     pub(crate) to: To,
-    /// What the manifest has of a similar name.
+    /// A similar name in the manifest.
     pub(crate) similar: Option<String>,
 }
 
@@ -39,18 +39,18 @@ pub(crate) enum To {
     Action { target: Target, web: bool },
 }
 
-/// What a manifest wants.
+/// The desired state of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    /// In the order in which they are made.
+    /// In the order of their creation.
     pub(crate) entities: Vec<Entity>,
     pub(crate) references: Vec<Reference>,
 }
 
-/// An action by package and place in it.
+/// Packed actions by name.
 pub(crate) type Packed = BTreeMap<String, package::Package>;
 
-/// Makes actions web actions that APIs stand in front of and that are not. An API needs them to be, and wskdeploy does so.
+/// Makes actions behind APIs web actions, which an API requires, as wskdeploy does.
 pub(crate) fn open_for_apis(project: &mut Project, own: &str, problems: &mut Problems) {
     let mut behind = BTreeSet::new();
     for package in &project.packages {
@@ -83,7 +83,7 @@ pub(crate) fn open_for_apis(project: &mut Project, own: &str, problems: &mut Pro
     }
 }
 
-/// What the manifest wants of the server. `packed`: the code of its actions by their names; without it actions are only named.
+/// The desired state. `packed` contains the code of actions by name; without it they are only named.
 pub(crate) fn assemble(
     project: &Project,
     packed: Option<Packed>,
@@ -103,9 +103,9 @@ pub(crate) fn assemble(
 struct Assembly<'a> {
     project: &'a Project,
     basics: &'a Basics,
-    /// Bindings that the manifest makes, and what they stand for.
+    /// The manifest's bindings and their providers.
     bindings: BTreeMap<&'a str, (&'a str, &'a str)>,
-    /// Actions and sequences that it makes.
+    /// The manifest's actions and sequences.
     actions: BTreeSet<String>,
     triggers: BTreeSet<&'a str>,
     wanted: Wanted,
@@ -130,7 +130,7 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Refuses names that two things share.
+    /// Refuses duplicate names.
     fn check_names(&self, problems: &mut Problems) {
         let mut seen: BTreeMap<(&str, String), &At> = BTreeMap::new();
         let mut check = |sort: &'static str, name: String, at: &'a At| match seen.get(&(sort, name.clone())) {
@@ -195,7 +195,7 @@ impl<'a> Assembly<'a> {
                     self.wanted.entities.push(entity::named(What::Function, name, &action.at));
                     continue;
                 };
-                // What could not be packed was told already.
+                // Packing failed, which is reported already.
                 let Some(code) = packed.remove(&name) else { continue };
                 match function::entity(action, code, &self.basics.kinds, self.basics.defaults) {
                     Ok(entity) => self.wanted.entities.push(entity),
@@ -242,7 +242,7 @@ impl<'a> Assembly<'a> {
         for package in &self.project.packages {
             for trigger in &package.triggers {
                 let feed = match &trigger.feed {
-                    // A feed is hardly ever in the trigger's own package, but may be.
+                    // A feed is rarely in the trigger's own package, but may be.
                     Some(text) => {
                         match self.action(text, package.name.as_deref(), &trigger.at, false, problems) {
                             Some(feed) => Some(feed),
@@ -319,7 +319,7 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// The action that a name means. One that the manifest does not make is noted to be looked for.
+    /// Resolves an action's name. One that the manifest does not create is noted as a reference.
     fn action(
         &mut self,
         text: &str,
@@ -344,7 +344,7 @@ impl<'a> Assembly<'a> {
         Some(target)
     }
 
-    /// The name of what the manifest makes and a target means, also through a binding to a package of its own.
+    /// The manifest's own entity that a target refers to, also through a binding to one of its packages.
     fn made(&self, target: &Target) -> Option<String> {
         let target = self.through_binding(target);
         let local = target.local();
@@ -364,7 +364,7 @@ impl<'a> Assembly<'a> {
     }
 }
 
-/// The names of a circle among sequences that all call another one of them.
+/// The names in a cycle of sequences.
 fn round_of(open: &[(Entity, Vec<String>)]) -> Vec<String> {
     let calls = |name: &str| {
         let (_, calls) = open.iter().find(|(entity, _)| entity.name == name)?;

@@ -1,4 +1,4 @@
-//! What a manifest wants the server to have: entities with their facts, and with what is written to make them so.
+//! The entities that a manifest wants on the server: their facts, and how they are written.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use super::{
     target::{Target, local},
 };
 
-/// Sorts of entities, in the order in which they are made.
+/// Types of entities, in the order of their creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
     Package,
@@ -35,22 +35,22 @@ impl What {
     }
 }
 
-/// What is wanted.
+/// A desired entity.
 #[derive(Debug)]
 pub(crate) struct Entity {
     pub(crate) what: What,
-    /// `[package/]name`; of an operation of an API `method base-path path`.
+    /// `[package/]name`; for an API's operation `method base-path path`.
     pub(crate) name: String,
     pub(crate) at: At,
     pub(crate) facts: Facts,
-    /// Without what Flint notes in them.
+    /// Without those that Flint adds.
     pub(crate) annotations: Map<String, Value>,
-    /// Of what the server does not show.
+    /// Of the parts that the server does not return.
     pub(crate) digest: Option<String>,
     pub(crate) write: Write,
 }
 
-/// How it is written.
+/// How an entity is written.
 #[derive(Debug)]
 pub(crate) enum Write {
     /// The body of a PUT without annotations.
@@ -65,7 +65,7 @@ pub(crate) enum Write {
     Document(Value),
 }
 
-/// What fires a trigger.
+/// The feed of a trigger.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Feed {
     /// Its action, `/namespace/package/name`.
@@ -73,7 +73,7 @@ pub(crate) struct Feed {
     pub(crate) inputs: Map<String, Value>,
 }
 
-/// A path and a method of an API, and who answers.
+/// An API's path and method, and its action.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Operation {
     pub(crate) api: String,
@@ -82,12 +82,12 @@ pub(crate) struct Operation {
     pub(crate) method: String,
     pub(crate) action: Target,
     pub(crate) response: String,
-    /// What the action wants to see in `X-Require-Whisk-Auth`.
+    /// The value the action expects in `X-Require-Whisk-Auth`.
     pub(crate) secret: Option<Value>,
 }
 
 impl Entity {
-    /// Notes by which project it is made, when that is known.
+    /// Notes the project that creates it, if known.
     pub(crate) fn of_project(mut self, project: Option<&str>) -> Self {
         if let Some(project) = project {
             self.facts.insert(Field::Own("project"), project.into());
@@ -95,7 +95,7 @@ impl Entity {
         self
     }
 
-    /// Its annotations as they are written: with the digest, and with what says which project it belongs to.
+    /// Its annotations as written: with the digest and the project.
     pub(crate) fn written_annotations(&self, managed: Option<&Value>) -> Map<String, Value> {
         let mut annotations = self.annotations.clone();
         if let Some(managed) = managed {
@@ -131,7 +131,7 @@ impl Entity {
     }
 }
 
-/// One of which nothing but its name matters.
+/// An entity of which only the name matters.
 pub(crate) fn named(what: What, name: String, at: &At) -> Entity {
     Entity::new(what, name, at, Map::new(), Write::Put(Map::new()))
 }
@@ -162,7 +162,7 @@ pub(crate) fn binding(dependency: &Dependency, own: &str) -> Entity {
     .with_parameters(&parameters)
 }
 
-/// Namespace and name of what a binding stands for.
+/// Namespace and name of a binding's provider.
 pub(crate) fn provider<'a>(dependency: &'a Dependency, own: &'a str) -> (&'a str, &'a str) {
     let (namespace, name) =
         dependency.provider.trim_start_matches('/').split_once('/').unwrap_or(("_", &dependency.provider));
@@ -180,7 +180,7 @@ pub(crate) fn sequence(sequence: &Sequence, package: Option<&str>, components: &
 
 pub(crate) fn trigger(trigger: &Trigger, feed: Option<Target>) -> Entity {
     let given = pairs(&trigger.inputs);
-    // Inputs are the feed's, where there is one.
+    // A trigger with a feed passes its inputs to that.
     let (parameters, feed) = match feed {
         Some(action) => {
             (Vec::new(), Some(Feed { action: action.to_string(), inputs: given.into_iter().collect() }))
@@ -223,17 +223,17 @@ pub(crate) fn operation(at: &At, operation: Operation) -> Entity {
     }
 }
 
-/// A Swagger document, which is the whole API of its base path.
+/// A Swagger document, which defines the whole API of its base path.
 pub(crate) fn document(at: &At, base_path: &str, document: Value) -> Entity {
     let name = format!("{DOCUMENT} {base_path}");
     Entity::new(What::Api, name, at, Map::new(), Write::Document(document.clone()))
         .with_digest("document", &document)
 }
 
-/// What the name of a whole API begins with, where a method stands in others.
+/// Replaces the method in the name of a whole API.
 pub(crate) const DOCUMENT: &str = "document";
 
-/// The words that `flint api delete` takes, in another order.
+/// The arguments of `flint api delete`, in another order.
 pub(crate) fn operation_name(method: &str, base_path: &str, path: &str) -> String {
     format!("{method} {base_path} {path}")
 }
@@ -243,7 +243,7 @@ pub(crate) fn list(pairs: &[(String, Value)]) -> Value {
     pairs.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect()
 }
 
-/// A value that is written as an object.
+/// A value known to be an object.
 fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,

@@ -1,19 +1,19 @@
-//! What is to be compared of an entity, in one form for what a manifest wants and for what the server has.
+//! The comparable properties of an entity, in one form for the manifest and the server.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Map, Value};
 
-/// Everything by which two of the same sort and name may differ.
+/// All properties in which two entities of the same type and name may differ.
 pub(crate) type Facts = BTreeMap<Field, Value>;
 
-/// One of those things.
+/// A property.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Field {
-    /// What every entity of its sort has.
+    /// A property of every entity of its type.
     Own(&'static str),
     Limit(&'static str),
-    /// What only a digest is known of.
+    /// A property of which only a digest is known.
     Digest(&'static str),
     Parameter(String),
     Annotation(String),
@@ -36,17 +36,17 @@ impl fmt::Display for Field {
     }
 }
 
-/// A fact that is to become another.
+/// A change of a property.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Change {
     pub(crate) field: Field,
-    /// Absent: it is not there yet.
+    /// Absent: it does not exist yet.
     pub(crate) from: Option<Value>,
-    /// Absent: it is to go.
+    /// Absent: it is to be removed.
     pub(crate) to: Option<Value>,
 }
 
-/// What has to change for `old` to become `new`.
+/// The changes from `old` to `new`.
 pub(crate) fn diff(old: &Facts, new: &Facts) -> Vec<Change> {
     let change = |field: &Field| Change {
         field: field.clone(),
@@ -58,30 +58,30 @@ pub(crate) fn diff(old: &Facts, new: &Facts) -> Vec<Change> {
     fields.into_iter().map(change).filter(|change| change.from != change.to).collect()
 }
 
-/// What Flint notes on an entity: a digest of what cannot be read back from the server.
+/// The annotation with the digest of properties that cannot be read from the server.
 pub(crate) const DIGEST: &str = "flint-digest";
-/// Which project made an entity, as wskdeploy notes it.
+/// wskdeploy's annotation of the project that created an entity.
 pub(crate) const MANAGED: &str = "whisk-managed";
 
-/// Which project made what has these annotations.
+/// The project in these annotations.
 pub(crate) fn project_of(annotations: &Map<String, Value>) -> Option<&str> {
     annotations.get(MANAGED)?.get("projectName")?.as_str()
 }
 
-/// The digest of some JSON; its keys are in order.
+/// The digest of JSON with sorted keys.
 pub(crate) fn digest(value: &Value) -> String {
-    // 128 bits tell values apart; the rest would only be in the way of readers.
+    // 128 bits suffice to tell values apart, and are easier to read.
     blake3::hash(value.to_string().as_bytes()).to_hex()[..32].to_owned()
 }
 
-/// Adds the facts that annotations are, those left out that nobody writes by hand.
+/// Adds annotations as properties, except those that nobody writes by hand.
 pub(crate) fn add_annotations(facts: &mut Facts, annotations: &Map<String, Value>) {
     for (key, value) in annotations {
         let is_system = match key.as_str() {
             "exec" | "binding" | "feed" | MANAGED | DIGEST => true,
-            // What the server says where nothing is said.
+            // The server's default.
             "provide-api-key" => *value == Value::Bool(false),
-            // Part of what the digest is of.
+            // Covered by the digest.
             "flint-retry" => annotations.contains_key(DIGEST),
             _ => false,
         };
@@ -91,7 +91,7 @@ pub(crate) fn add_annotations(facts: &mut Facts, annotations: &Map<String, Value
     }
 }
 
-/// Adds the facts that parameters are. One for the environment differs from one for calls.
+/// Adds parameters as properties. A parameter for the environment differs from one for calls.
 pub(crate) fn add_parameters<'a>(
     facts: &mut Facts,
     parameters: impl IntoIterator<Item = (&'a str, &'a Value, bool)>,

@@ -1,4 +1,4 @@
-//! Actions with their code: packed as `flint deploy` packs it, and compared by digest.
+//! Actions with code: packed as by `flint deploy`, and compared by digest.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ use crate::{
     package::{Package, package},
 };
 
-/// The limits that a function gets which names none.
+/// The server's default limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DefaultLimits {
     pub(crate) timeout_ms: u64,
@@ -26,10 +26,10 @@ pub(crate) struct DefaultLimits {
     pub(crate) logs_mb: u64,
 }
 
-/// Runtimes whose instances stay for the next call unless somebody says otherwise, as code that was written for OpenWhisk expects.
+/// Runtimes whose instances are reused by default, as code written for OpenWhisk expects.
 const KEPT: [&str; 6] = ["nodejs", "python", "java", "go", "php", "ruby"];
 
-/// Packs an action's code; what its directory's flint.toml says is in it. Blocks.
+/// Packs an action's code with its directory's flint.toml. Blocks.
 pub(crate) fn packed(action: &Action, told: &dyn Fn(&str)) -> Result<Package, Failure> {
     let mut args = action.function.clone();
     for input in &action.inputs {
@@ -39,7 +39,8 @@ pub(crate) fn packed(action: &Action, told: &dyn Fn(&str)) -> Result<Package, Fa
     args.annotations = action.annotations.clone().into_iter().collect();
     match &action.source {
         Source::Path(path) => {
-            // Sources of Go are compiled by the server, as OpenWhisk does; flint's own build makes WebAssembly of them.
+            // Go sources are compiled by the server, as in OpenWhisk; flint's own build would make
+            // WebAssembly.
             if args.kind.is_none() && path.extension().is_some_and(|extension| extension == "go") {
                 args.kind = Some("go:default".to_owned());
             }
@@ -69,7 +70,7 @@ pub(crate) fn packed(action: &Action, told: &dyn Fn(&str)) -> Result<Package, Fa
     }
 }
 
-/// The entity that a packed action is to become.
+/// The entity of a packed action.
 pub(crate) fn entity(
     action: &Action,
     mut package: Package,
@@ -104,7 +105,7 @@ pub(crate) fn entity(
     Ok(entity)
 }
 
-/// A digest of what a request says that no answer shows as it was said; `None` when it says nothing of that.
+/// The digest of the parts of a request that no response returns as they were sent; `None` if there are none.
 fn digest_of(request: &DeployRequest) -> Option<String> {
     let mut limits = request.limits.clone();
     (limits.timeout_ms, limits.memory_mb, limits.logs_mb, limits.concurrency) = (None, None, None, None);
@@ -118,7 +119,7 @@ fn digest_of(request: &DeployRequest) -> Option<String> {
     (said != DeployRequest::default()).then(|| digest(&json!(said)))
 }
 
-/// What a request makes of a function, without its annotations.
+/// The function that a request creates, without annotations.
 fn wanted(request: &DeployRequest, defaults: DefaultLimits) -> Facts {
     let mut facts = Facts::new();
     let mut own = |field, value: Option<Value>| {
@@ -133,7 +134,7 @@ fn wanted(request: &DeployRequest, defaults: DefaultLimits) -> Facts {
         request.code.as_ref().map(|code| {
             let bytes = match (&code.text, &code.base64) {
                 (Some(text), _) => text.clone().into_bytes(),
-                // What was packed a moment ago is base64.
+                // Packing has just produced valid base64.
                 (None, base64) => STANDARD.decode(base64.as_deref().unwrap_or_default()).unwrap_or_default(),
             };
             json!({ "digest": blake3::hash(&bytes).to_hex().as_str(), "size": bytes.len() })
@@ -161,7 +162,7 @@ fn wanted(request: &DeployRequest, defaults: DefaultLimits) -> Facts {
     facts
 }
 
-/// What a function is that is there.
+/// The properties of an existing function.
 pub(crate) fn there(function: &FunctionResource) -> (Facts, Map<String, Value>) {
     let mut facts = Facts::new();
     let mut own = |field, value: Option<Value>| {

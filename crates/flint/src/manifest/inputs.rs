@@ -1,4 +1,5 @@
-//! Inputs, in the three forms that manifests have: a value, the name of a type, or a map with `type`, `value` and `default`.
+//! Inputs, in the three forms of manifests: a value, the name of a type, or a map with `type`, `value` and
+//! `default`.
 
 use serde_json::{Map, Number, Value};
 
@@ -8,13 +9,13 @@ pub(crate) struct Input {
     pub(crate) name: String,
     pub(crate) line: usize,
     pub(crate) sort: Option<Sort>,
-    /// Absent: somebody else has to say it.
+    /// Absent: it has to be given elsewhere.
     pub(crate) value: Option<Value>,
-    /// Goes to the environment when the code is loaded.
+    /// For the environment, set when the code is loaded.
     pub(crate) init: bool,
 }
 
-/// What a value has to be.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     Text,
@@ -29,7 +30,7 @@ pub(crate) const LONG_FORM: [&str; 8] =
     ["type", "value", "default", "description", "required", "status", "schema", "init"];
 
 impl Sort {
-    /// By the names that manifests use.
+    /// The type of that name in manifests.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "string" => Self::Text,
@@ -41,7 +42,7 @@ impl Sort {
         })
     }
 
-    /// By the names that stand for a type also where a value is expected.
+    /// The type of a name that denotes one even where a value is expected.
     pub(crate) fn as_value(name: &str) -> Option<Self> {
         matches!(name, "string" | "integer" | "float" | "boolean" | "json").then(|| Self::named(name))?
     }
@@ -56,7 +57,7 @@ impl Sort {
         }
     }
 
-    /// The value of an input that has a type and nothing else.
+    /// The value of an input with a type only.
     pub(crate) fn zero(self) -> Value {
         match self {
             Self::Text => "".into(),
@@ -67,7 +68,7 @@ impl Sort {
         }
     }
 
-    /// A value as this sort has it: texts, such as variables give, are read. The error says what is expected.
+    /// Converts a value to this type, parsing text such as variables have. The error says what is expected.
     pub(crate) fn of(self, value: Value) -> Result<Value, String> {
         let text = value.as_str().map(str::trim);
         let read = match (self, text) {
@@ -92,13 +93,13 @@ impl Sort {
                 Err(error) => return Err(format!("its type is json, and its text is not JSON: {error}")),
             },
         };
-        // The value may be a secret.
+        // Without the value, which may be a secret.
         read.ok_or_else(|| format!("its type is {}, and its value is not", self.name()))
     }
 }
 
 impl Input {
-    /// Gives it another value.
+    /// Replaces the value.
     pub(crate) fn set(&mut self, value: Value) -> Result<(), String> {
         self.value = Some(match self.sort {
             Some(sort) => sort.of(value)?,

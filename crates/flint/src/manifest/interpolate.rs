@@ -1,4 +1,5 @@
-//! `$NAME` and `${NAME}` in a manifest: what is given with `--param` or as a project's input, else the environment.
+//! Interpolates `$NAME` and `${NAME}` in a manifest, from `--param`, the project's inputs, or the
+//! environment.
 
 use std::{
     cell::RefCell,
@@ -8,20 +9,20 @@ use std::{
 
 use serde_json::Value;
 
-/// Where variables get their values.
+/// The sources of variables.
 #[derive(Debug, Default)]
 pub(crate) struct Variables {
-    /// What the command line gives: goes before everything else.
+    /// From the command line; takes precedence.
     given: BTreeMap<String, Value>,
-    /// What the manifest gives.
+    /// From the manifest.
     of_project: BTreeMap<String, Value>,
-    /// A copy of the process's environment; names and values that are not UTF-8 are left out.
+    /// A copy of the process's environment, without names and values that are not UTF-8.
     environment: BTreeMap<String, String>,
-    /// Those of `given` that something asked for.
+    /// Those of `given` that were used.
     used: RefCell<BTreeSet<String>>,
 }
 
-/// Why a text could not be completed.
+/// Why a text could not be interpolated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Incomplete {
     pub(crate) what: String,
@@ -47,19 +48,19 @@ impl Variables {
         self
     }
 
-    /// What the manifest's project says under `inputs`.
+    /// Adds an input of the manifest's project.
     pub(crate) fn add_of_project(&mut self, name: &str, value: Value) {
         self.of_project.insert(name.to_owned(), value);
     }
 
-    /// What the command line gives for an input of this name.
+    /// The command line's value for an input of this name.
     pub(crate) fn given(&self, name: &str) -> Option<&Value> {
         let value = self.given.get(name)?;
         self.used.borrow_mut().insert(name.to_owned());
         Some(value)
     }
 
-    /// Those that the command line gives and nothing asked for.
+    /// Values of the command line that nothing used.
     pub(crate) fn unused(&self) -> Vec<&str> {
         let used = self.used.borrow();
         self.given.keys().filter(|name| !used.contains(*name)).map(String::as_str).collect()
@@ -73,7 +74,8 @@ impl Variables {
             .or_else(|| self.environment.get(name).cloned())
     }
 
-    /// A text with its variables' values. `$$NAME` and `$${NAME}` are `$NAME` and `${NAME}`; a `$` before anything else is itself.
+    /// Interpolates a text. `$$NAME` and `$${NAME}` stand for `$NAME` and `${NAME}`; a `$` before anything
+    /// else is literal.
     pub(crate) fn interpolate(&self, text: &str) -> Result<String, Incomplete> {
         let mut done = String::with_capacity(text.len());
         let mut rest = text;
@@ -81,7 +83,7 @@ impl Variables {
             done.push_str(&rest[..at]);
             rest = &rest[at + 1..];
             if let Some(escaped) = rest.strip_prefix('$').filter(|after| begins_a_variable(after)) {
-                // The name is taken over as text, so that it is not looked at again.
+                // The name is copied as text, so that it is not interpreted again.
                 let length =
                     escaped.strip_prefix('{').map_or(name_length(escaped), |name| 1 + name_length(name));
                 done.push('$');
@@ -124,7 +126,7 @@ fn begins_a_variable(text: &str) -> bool {
     text.starts_with('{') || name_length(text) > 0
 }
 
-/// How long the variable's name is that a text begins with.
+/// The length of the variable name at the start of a text.
 fn name_length(text: &str) -> usize {
     let is_in_name = |(at, byte): (usize, u8)| {
         byte == b'_' || byte.is_ascii_alphabetic() || (at > 0 && byte.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Runtimes that the server has.
+//! The server's runtimes.
 
 use serde_json::Value;
 
@@ -13,12 +13,12 @@ struct Kind {
     name: String,
     default: bool,
     requires_main: bool,
-    /// What is missing for it.
+    /// What it lacks.
     unavailable: Option<String>,
 }
 
 impl Kinds {
-    /// From `runtimes` in the answer of `GET /`.
+    /// From `runtimes` in the response to `GET /`.
     pub(crate) fn of(runtimes: &Value) -> Self {
         let families = runtimes.as_object().into_iter().flatten();
         let kinds =
@@ -33,7 +33,7 @@ impl Kinds {
         Self(kinds.collect())
     }
 
-    /// The runtime that `asked` means: its name, its family, `family:default`, or the beginning of its version.
+    /// The runtime that `asked` names: its name, its family, `family:default`, or a prefix of its version.
     pub(crate) fn resolve(&self, asked: &str, main: Option<&str>) -> Result<&str, Failure> {
         let name = asked.trim().to_ascii_lowercase();
         let (family, version) = match name.split_once(':') {

@@ -1,8 +1,10 @@
-//! `flint deploy -f`: a manifest of OpenWhisk's wskdeploy (`wsk project deploy`) as a plan, which is shown or carried out.
+//! `flint deploy -f`: deploys a manifest of OpenWhisk's wskdeploy (`wsk project deploy`), by a plan that is
+//! shown or executed.
 //!
-//! A manifest is *read* (YAML to a model, with the values of its variables), its code *packed*, *assembled* to the entities that it
-//! wants, compared with what the server has (*plan*), shown, and carried out (*apply*). Nothing is written before all of it was
-//! checked. Entities are compared as *facts*, so that a deployment that was carried out, or half of it, is found unchanged by the next.
+//! A manifest is *read* (YAML to a model, with interpolated variables), its code *packed*, and the desired
+//! entities *assembled* and compared with those on the server (*plan*); the plan is shown or executed
+//! (*apply*). Nothing is written before everything is checked. Entities are compared by their *facts*, so
+//! that the next deployment finds what a completed, or half completed, one has done.
 
 mod apply;
 mod assemble;

@@ -1,4 +1,4 @@
-//! What a manifest says, read and with its variables' values, before anything else is looked at.
+//! The model of a manifest, read and interpolated, before anything else is considered.
 
 use std::path::PathBuf;
 
@@ -7,19 +7,19 @@ use serde_json::{Map, Value};
 use super::inputs::Input;
 use crate::cli::FunctionArgs;
 
-/// All of a manifest.
+/// A whole manifest.
 #[derive(Debug, Default)]
 pub(crate) struct Project {
-    /// Its name, under which later deployments find what this one made.
+    /// Its name, by which later deployments find what this one created.
     pub(crate) name: Option<String>,
     pub(crate) packages: Vec<Package>,
-    /// A Swagger document that is a whole API.
+    /// A Swagger document that defines a whole API.
     pub(crate) document: Option<(PathBuf, usize)>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Package {
-    /// `None`: what is in it is in no package.
+    /// `None`: its entities are in no package.
     pub(crate) name: Option<String>,
     pub(crate) at: At,
     pub(crate) inputs: Vec<Input>,
@@ -33,7 +33,7 @@ pub(crate) struct Package {
     pub(crate) apis: Vec<Operation>,
 }
 
-/// Where something stands, for errors.
+/// A position in the manifest, for errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) line: usize,
@@ -45,7 +45,7 @@ pub(crate) struct At {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) at: At,
-    /// `/namespace/package`, the namespace may be `_`.
+    /// `/namespace/package`; the namespace may be `_`.
     pub(crate) provider: String,
     pub(crate) inputs: Vec<Input>,
     pub(crate) annotations: Map<String, Value>,
@@ -74,7 +74,7 @@ pub(crate) enum Source {
 pub(crate) struct Sequence {
     pub(crate) name: String,
     pub(crate) at: At,
-    /// As they are written.
+    /// As written.
     pub(crate) components: Vec<String>,
     pub(crate) annotations: Map<String, Value>,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Sequence {
 pub(crate) struct Trigger {
     pub(crate) name: String,
     pub(crate) at: At,
-    /// As it is written.
+    /// As written.
     pub(crate) feed: Option<String>,
     pub(crate) inputs: Vec<Input>,
     pub(crate) annotations: Map<String, Value>,
@@ -103,13 +103,13 @@ pub(crate) struct Rule {
 pub(crate) struct Operation {
     pub(crate) api: String,
     pub(crate) at: At,
-    /// With a slash in front.
+    /// With a leading slash.
     pub(crate) base_path: String,
-    /// With a slash in front.
+    /// With a leading slash.
     pub(crate) path: String,
     /// In lower case.
     pub(crate) method: String,
-    /// As it is written.
+    /// As written.
     pub(crate) action: String,
     /// http, json, …
     pub(crate) response: String,

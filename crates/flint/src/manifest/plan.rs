@@ -1,4 +1,4 @@
-//! What a deployment will do: computed and checked as a whole before anything is written.
+//! Plans a deployment: computed and checked as a whole before anything is written.
 
 use std::collections::BTreeSet;
 
@@ -14,22 +14,22 @@ use crate::{
     failure::{Exit, Failure},
 };
 
-/// A deployment's steps, in the order in which they are taken.
+/// The steps of a deployment, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) project: Option<String>,
     pub(crate) steps: Vec<Step>,
 }
 
-/// What becomes of one entity.
+/// The step for one entity.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) verb: Verb,
     pub(crate) what: What,
     pub(crate) name: String,
-    /// What it is to be, when it is written.
+    /// The desired entity, if it is written.
     pub(crate) entity: Option<Entity>,
-    /// What it is, and of which of two sorts that share their names.
+    /// The existing entity; its type may be the other one that shares its names.
     pub(crate) existing: Option<(What, Existing)>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Verb {
     Update(Vec<Change>),
     Unchanged,
     Delete,
-    /// It would be deleted, and is not, because of this.
+    /// Would be deleted, but is kept for this reason.
     Keep(String),
 }
 
@@ -60,13 +60,14 @@ impl Verb {
 }
 
 impl Plan {
-    /// How many steps change something.
+    /// The number of steps that change something.
     pub(crate) fn changes(&self) -> usize {
         self.steps.iter().filter(|step| step.verb.changes_something()).count()
     }
 }
 
-/// The plan that makes the server have what is wanted. With `prune`, what the project made earlier and does not want any more goes.
+/// The plan that creates the desired state. With `prune`, entities that the project created earlier and no
+/// longer contains are deleted.
 pub(crate) async fn plan(
     client: &Client,
     namespace: &str,
@@ -114,7 +115,7 @@ pub(crate) async fn plan(
     Ok(plan)
 }
 
-/// The plan that takes away what the manifest names. What belongs to another project stays.
+/// The plan that deletes a manifest's entities. Those of another project are kept.
 pub(crate) async fn removal(there: &There, wanted: Wanted, project: Option<&str>) -> Plan {
     let mut gone = Vec::new();
     let mut kept = Vec::new();
@@ -147,7 +148,7 @@ pub(crate) async fn removal(there: &There, wanted: Wanted, project: Option<&str>
     Plan { project: project.map(str::to_owned), steps }
 }
 
-/// Refuses what the server cannot turn one into the other.
+/// Refuses changes of type that the server cannot make.
 fn check_sorts(entity: &Entity, existing: Option<What>, problems: &mut Problems) {
     let is = match (entity.what, existing) {
         (What::Package, Some(What::Binding)) => "a binding",
@@ -159,14 +160,14 @@ fn check_sorts(entity: &Entity, existing: Option<What>, problems: &mut Problems)
     problems.error(entity.at.line, &entity.at.key, what, &next);
 }
 
-/// The step that makes an entity what is wanted.
+/// The step that leads to the desired entity.
 pub(crate) fn step(entity: Entity, existing: Option<(What, Existing)>) -> Step {
     let (what, name) = (entity.what, entity.name.clone());
     let verb = match &existing {
         None => Verb::Create,
         Some((_, existing)) => {
             let mut old = existing.facts.clone();
-            // Without a project's name it is nobody's business whose it is.
+            // Without a project name, ownership is left as it is.
             if !entity.facts.contains_key(&Field::Own("project")) {
                 old.remove(&Field::Own("project"));
             }
@@ -179,7 +180,7 @@ pub(crate) fn step(entity: Entity, existing: Option<(What, Existing)>) -> Step {
     Step { verb, what, name, entity: Some(entity), existing }
 }
 
-/// What a project made and does not want any more.
+/// Entities created by the project that it no longer contains.
 fn surplus(there: &There, wanted: &[Entity], project: &str) -> Vec<(What, String)> {
     let same_names = |what: What| match what {
         What::Binding => What::Package,
@@ -215,7 +216,7 @@ fn is_referred_to(to: &To, what: What, name: &str, namespace: &str) -> bool {
     }
 }
 
-/// Steps that delete, what refers to others before those. A package stays with what is left in it.
+/// Deletion steps, referring entities first. A package is kept if anything is left in it.
 fn deletions(there: &There, mut gone: Vec<(What, String)>) -> Vec<Step> {
     gone.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let leaving: BTreeSet<_> = gone
@@ -228,7 +229,7 @@ fn deletions(there: &There, mut gone: Vec<(What, String)>) -> Vec<Step> {
     let of_document =
         |name: &str| name.split(' ').nth(1).is_some_and(|base| documents.contains(&format!(" {base}")));
     gone.iter()
-        // The operations of an API that goes as a whole go with it.
+        // An API that is deleted as a whole includes its operations.
         .filter(|(what, name)| *what != What::Api || name.starts_with(DOCUMENT) || !of_document(name))
         .map(|(what, name)| {
             let inside = format!("{name}/");

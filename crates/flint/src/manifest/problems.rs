@@ -1,18 +1,18 @@
-//! What is wrong with a manifest: where, under which key, and what to do about it. All of it is told at once.
+//! Problems of a manifest: where, under which key, and what to do. All are reported at once.
 
 use std::fmt;
 
 use crate::failure::Failure;
 
-/// So many are told at most; a file that is something else entirely would have thousands.
+/// Maximum number of reported problems; a file of another type would have thousands.
 const MOST_TOLD: usize = 50;
 
-/// One thing that is wrong, or odd.
+/// An error or a warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     file: String,
     line: usize,
-    /// The keys that lead there, with dots between them.
+    /// The path of keys, separated by dots.
     key: String,
     what: String,
     next: Option<String>,
@@ -28,10 +28,10 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What was found so far.
+/// The problems found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
-    /// The file that is being read.
+    /// The file being read.
     pub(crate) file: String,
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
@@ -42,19 +42,19 @@ impl Problems {
         Self { file: file.into(), ..Self::default() }
     }
 
-    /// Something that keeps the manifest from being deployed. `next` may be empty.
+    /// Adds an error, which prevents the deployment. `next` may be empty.
     pub(crate) fn error(&mut self, line: usize, key: &str, what: impl Into<String>, next: &str) {
         let problem = self.problem(line, key, what.into(), next);
         self.errors.push(problem);
     }
 
-    /// Something odd that keeps nothing from being deployed.
+    /// Adds a warning, which does not.
     pub(crate) fn warn(&mut self, line: usize, key: &str, what: impl Into<String>, next: &str) {
         let problem = self.problem(line, key, what.into(), next);
         self.warnings.push(problem);
     }
 
-    /// What another part said, at a place here.
+    /// Adds a failure reported elsewhere, at a position here.
     pub(crate) fn failed(&mut self, line: usize, key: &str, failure: Failure) {
         self.error(line, key, failure.message, failure.hint.as_deref().unwrap_or_default());
     }
@@ -64,13 +64,13 @@ impl Problems {
         Problem { file: self.file.clone(), line, key: key.to_owned(), what, next }
     }
 
-    /// Takes over what was found elsewhere.
+    /// Adds problems found elsewhere.
     pub(crate) fn join(&mut self, other: Self) {
         self.errors.extend(other.errors);
         self.warnings.extend(other.warnings);
     }
 
-    /// Whether nothing keeps the manifest from being deployed.
+    /// Whether there are no errors.
     pub(crate) fn is_fine(&self) -> bool {
         self.errors.is_empty()
     }
@@ -84,7 +84,7 @@ impl Problems {
         self.warnings.iter().map(told).collect()
     }
 
-    /// The errors as one failure; `Ok` when there are none.
+    /// The errors as one failure; `Ok` if there are none.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let (first, more) = match self.errors.as_slice() {
             [] => return Ok(()),
@@ -111,7 +111,7 @@ impl Problems {
     }
 }
 
-/// The one of `known` that somebody who wrote `given` may have meant.
+/// The one of `known` that `given` was probably meant to be.
 pub(crate) fn meant<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = given.to_ascii_lowercase();
     known

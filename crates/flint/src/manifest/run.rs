@@ -1,4 +1,4 @@
-//! The way of a manifest from file to server.
+//! Runs a deployment from a manifest: reads, packs, plans, and shows or applies.
 
 use std::{
     fs,
@@ -30,7 +30,7 @@ use crate::{
     output::{Progress, print_json, print_line, tell},
 };
 
-/// Deploys what a manifest says, or shows what that would change.
+/// Deploys a manifest, or shows what that would change.
 pub(crate) async fn deploy(
     global: &Global,
     args: &ManifestArgs,
@@ -51,7 +51,7 @@ pub(crate) async fn deploy(
     carry_out(global, args, &client, plan, &source).await
 }
 
-/// Takes away what a manifest names.
+/// Deletes a manifest's entities.
 pub(crate) async fn undeploy(
     global: &Global,
     args: &ManifestArgs,
@@ -65,15 +65,15 @@ pub(crate) async fn undeploy(
     carry_out(global, args, &client, plan, &source).await
 }
 
-/// What becomes of the code that a manifest names.
+/// Whether the manifest's code is needed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Code {
     Packed,
-    /// Who takes functions away needs neither their code nor what builds it.
+    /// Undeploying needs neither code nor the tools that build it.
     NotAsked,
 }
 
-/// What a manifest wants, and what the server has.
+/// The desired and the existing state.
 struct Sides {
     wanted: Wanted,
     there: There,
@@ -137,7 +137,7 @@ async fn carry_out(
     Ok(Exit::Ok)
 }
 
-/// Tells people what is odd.
+/// Prints warnings.
 fn warn(problems: &Problems, json: bool) {
     if !json {
         problems.warnings().iter().for_each(|warning| tell!("warning: {warning}"));
@@ -150,12 +150,12 @@ struct Source {
     project: Project,
     problems: Problems,
     code: Code,
-    /// Of the manifest's text, for those who compare deployments by it.
+    /// The hash of the manifest's text, by which tools compare deployments.
     hash: String,
 }
 
 impl Source {
-    /// Reads the manifest and the deployment file. What is wrong with them is told at once.
+    /// Reads the manifest and the deployment file, and reports their problems at once.
     fn read(args: &ManifestArgs, given: &[(String, Value)], code: Code, json: bool) -> Result<Self, Failure> {
         let path = manifest_in(args.manifest.as_deref().unwrap_or(Path::new("manifest.yaml")));
         let text = read(&path)?;
@@ -186,13 +186,13 @@ impl Source {
                 .map_err(|error| Failure::usage(format!("--project '{name}': {error}")))?;
             project.name = Some(name.clone());
         }
-        // A typing error in a key is a warning, and may be the cause of an error elsewhere.
+        // A mistyped key is a warning, and may be the cause of an error elsewhere.
         problems.check().inspect_err(|_| warn(&problems, json))?;
         let hash = format!("{:x}", Sha256::digest(text.as_bytes()));
         Ok(Self { path, project, problems, code, hash })
     }
 
-    /// The code of its actions. What cannot be packed is told with what else is wrong.
+    /// Packs the code of the actions. Failures are reported with the other problems.
     fn packed(&mut self, progress: &Progress) -> Packed {
         let mut codes = Packed::new();
         for package in &self.project.packages {
@@ -213,7 +213,7 @@ impl Source {
         codes
     }
 
-    /// The entities that it wants. What is wrong with them is told at once.
+    /// Assembles the desired entities, and reports their problems at once.
     async fn wanted(&mut self, client: &Client, progress: &Progress) -> Result<(Wanted, Basics), Failure> {
         let basics = server::basics(client).await?;
         open_for_apis(&mut self.project, &basics.namespace, &mut self.problems);
@@ -241,7 +241,7 @@ impl Source {
         Ok((wanted, basics))
     }
 
-    /// What is noted on everything that is written, as wskdeploy does.
+    /// The note on everything written, as by wskdeploy.
     fn managed(&self) -> Option<Value> {
         let file = self.path.file_name().map(|name| name.to_string_lossy().into_owned());
         let project = self.project.name.as_ref()?;
@@ -274,7 +274,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()).hint("save the file as UTF-8"))
 }
 
-/// Gives inputs the values of the command line, and refuses those that nobody gave one.
+/// Sets inputs from the command line, and refuses inputs without a value.
 fn complete(project: &mut Project, variables: &Variables, problems: &mut Problems) {
     for package in &mut project.packages {
         let places = [(&package.at, &mut package.inputs)]
@@ -304,7 +304,7 @@ fn complete(project: &mut Project, variables: &Variables, problems: &mut Problem
     }
 }
 
-/// A Swagger document and its base path.
+/// Reads a Swagger document and its base path.
 fn document(file: &Path) -> Result<(String, Value), Failure> {
     let document: Value = serde_json::from_str(&read(file)?).map_err(|error| {
         Failure::usage(format!("{} is not a Swagger document in JSON: {error}", file.display()))

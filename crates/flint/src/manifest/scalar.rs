@@ -1,8 +1,9 @@
-//! What a plain scalar of YAML means: the core schema of YAML 1.2, and the words for true and false that wskdeploy's reader (YAML 1.1) has.
+//! Resolves plain YAML scalars: by the core schema of YAML 1.2, plus the boolean words of wskdeploy's reader
+//! (YAML 1.1).
 
 use serde_json::{Number, Value};
 
-/// The value of a scalar that stands without quotes. The error says why it means nothing here.
+/// The value of an unquoted scalar. The error says why it is ambiguous here.
 pub(crate) fn plain(text: &str) -> Result<Value, String> {
     Ok(match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,

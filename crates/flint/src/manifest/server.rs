@@ -1,4 +1,4 @@
-//! What the server has.
+//! The existing state of the server.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use crate::{
     failure::{Exit, Failure},
 };
 
-/// Entities asked for at once; the server's most.
+/// Page size of lists: the server's maximum.
 const PAGE: usize = 200;
 
-/// What there is, by collection and name.
+/// The existing entities, by collection and name.
 #[derive(Debug, Default)]
 pub(crate) struct There {
     pub(crate) packages: BTreeMap<String, Listed>,
@@ -41,7 +41,7 @@ pub(crate) struct Listed {
     pub(crate) annotations: Map<String, Value>,
 }
 
-/// An entity with what is to be compared of it.
+/// An entity with its comparable properties.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Existing {
     pub(crate) facts: Facts,
@@ -49,7 +49,7 @@ pub(crate) struct Existing {
 }
 
 impl Existing {
-    /// Which project made it.
+    /// The project that created it.
     pub(crate) fn project(&self) -> Option<&str> {
         project_of(&self.annotations)
     }
@@ -63,7 +63,7 @@ impl Existing {
     }
 }
 
-/// What has to be known before anything else.
+/// Facts that are needed before anything else.
 pub(crate) async fn basics(client: &Client) -> Result<Basics, Failure> {
     let namespaces = client.entity(Method::GET, "", None).await?;
     let namespace = namespaces[0].as_str().ok_or_else(|| unexpected("it names no namespace"))?.to_owned();
@@ -78,7 +78,7 @@ pub(crate) async fn basics(client: &Client) -> Result<Basics, Failure> {
     Ok(Basics { namespace, kinds: Kinds::of(&root["runtimes"]), defaults })
 }
 
-/// Whether a package is there, and too large to be shown with all that is in it.
+/// Whether a package exists but is too large to be shown with its actions.
 fn is_too_long(failure: &Failure, what: What) -> bool {
     matches!(what, What::Package | What::Binding) && failure.code == "invalid"
 }
@@ -93,7 +93,7 @@ fn unexpected(what: &str) -> Failure {
 }
 
 impl There {
-    /// Everything in the namespace.
+    /// Reads the lists of all entities in the namespace.
     pub(crate) async fn read(client: &Client, namespace: &str) -> Result<Self, Failure> {
         let mut there = Self::default();
         for (collection, into) in [
@@ -140,7 +140,7 @@ impl There {
         }
     }
 
-    /// What of its sort has this name; it may be of the other sort that shares the names.
+    /// The type of the entity with this name; it may be the other type that shares the names.
     pub(crate) fn find(&self, what: What, name: &str) -> Option<What> {
         match what {
             What::Api => self.apis.contains_key(name).then_some(What::Api),
@@ -148,7 +148,7 @@ impl There {
         }
     }
 
-    /// An entity that is there, as a whole. `None`: it is gone.
+    /// A complete entity; `None` if it is gone.
     pub(crate) async fn details(
         &self,
         client: &Client,
@@ -168,7 +168,8 @@ impl There {
         match existing {
             Ok(existing) => Ok(Some(existing)),
             Err(failure) if failure.code == "not_found" => Ok(None),
-            // Packages are shown with all that is in them, and that may be too long for one answer: of this one it is not known what it is, so it is written.
+            // A package is shown with its actions, which may be too large for one response: its properties
+            // are then unknown, and it is written.
             Err(failure) if is_too_long(&failure, what) => {
                 let annotations = self.of(what).get(name).map(|listed| listed.annotations.clone());
                 Ok(Some(Existing::new(Facts::new(), annotations.unwrap_or_default())))
@@ -177,7 +178,7 @@ impl There {
         }
     }
 
-    /// Whether something is there that a manifest refers to; else what is wrong, and what to do.
+    /// Checks that a reference of the manifest exists; the error says what to do.
     pub(crate) async fn check(&self, client: &Client, namespace: &str, to: &To) -> Result<(), Failure> {
         let missing = |what: String| {
             Failure::usage(format!("there is no {what}, neither in the manifest nor on the server"))
@@ -219,7 +220,7 @@ impl There {
                     .hint("deploy it with the annotation web-export: true"))
             }
             (Ok(_), _) => Ok(()),
-            // What is not one's own is not told apart from what is not there.
+            // The server does not distinguish a forbidden entity from a missing one.
             (Err((failure, what)), _) if matches!(failure.code.as_str(), "not_found" | "forbidden") => {
                 Err(missing(what))
             }
@@ -240,7 +241,7 @@ async fn list(client: &Client, collection: &str) -> Result<Vec<Value>, Failure> 
     .await
 }
 
-/// All of what `ask` gives so much of at most, after so much. What is too long for one answer is asked for in smaller parts.
+/// Collects the pages of `ask(limit, skip)`, halving the page size when one is too large.
 async fn in_pages<F>(ask: impl Fn(usize, usize) -> F) -> Result<Vec<Value>, Failure>
 where
     F: Future<Output = Result<Vec<Value>, Failure>>,
@@ -267,14 +268,15 @@ async fn read_function(client: &Client, name: &str) -> Result<Existing, Failure>
     Ok(Existing::new(facts, annotations))
 }
 
-/// A binding is shown with its provider's parameters. Those are not its own as long as nobody wants them to be.
+/// A binding is shown with its provider's parameters; they do not count as its own unless the manifest wants
+/// them.
 async fn read_binding(client: &Client, name: &str, wanted: &Facts) -> Result<Existing, Failure> {
     let shown = client.entity(Method::GET, &path(What::Binding, name, ""), None).await?;
     let provider = &shown["binding"];
     let place =
         format!("{}/packages/{}", segment(&text(&provider["namespace"])), segment(&text(&provider["name"])));
     let mut binding = existing(What::Binding, &shown);
-    // A provider that is gone, or not shared any more, adds nothing.
+    // A provider that is gone, or no longer shared, adds nothing.
     if let Ok(provider) = client.entity(Method::GET, &place, None).await {
         let inherited = existing(What::Package, &provider).facts;
         binding.facts.retain(|field, value| {
@@ -285,7 +287,7 @@ async fn read_binding(client: &Client, name: &str, wanted: &Facts) -> Result<Exi
     Ok(binding)
 }
 
-/// Where an entity is in the OpenWhisk API.
+/// The path of an entity in the OpenWhisk API.
 pub(crate) fn path(what: What, name: &str, query: &str) -> String {
     let collection = match what {
         What::Package | What::Binding => "packages",
@@ -297,7 +299,7 @@ pub(crate) fn path(what: What, name: &str, query: &str) -> String {
     format!("_/{collection}/{}{query}", name.join("/"))
 }
 
-/// What is to be compared of an entity as the OpenWhisk API shows it.
+/// The comparable properties of an entity in the OpenWhisk API's form.
 pub(crate) fn existing(what: What, entity: &Value) -> Existing {
     let (mut facts, annotations) = (Facts::new(), keyed(&entity["annotations"]));
     let mut own = |field, value: Value| drop(facts.insert(Field::Own(field), value));
@@ -332,7 +334,7 @@ pub(crate) fn existing(what: What, entity: &Value) -> Existing {
     Existing::new(facts, annotations)
 }
 
-/// Adds an API as a whole, and its operations. `namespace`: one's own.
+/// Adds an API as a whole, and its operations. `namespace` is one's own.
 fn add_api(apis: &mut BTreeMap<String, Existing>, document: &Map<String, Value>, namespace: &str) {
     let noted = |owner: &Map<String, Value>, field: &'static str, mut facts: Facts| {
         let annotations: Map<_, _> = [("x-whisk-managed", "whisk-managed"), ("x-flint-digest", DIGEST)]
@@ -370,7 +372,7 @@ fn add_api(apis: &mut BTreeMap<String, Existing>, document: &Map<String, Value>,
     }
 }
 
-/// A text as it is, and nothing for anything else.
+/// A string's text; empty for anything else.
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,5 @@
-//! A plan as people and programs see it. Values of inputs and annotations may be secrets: they are only shown when that is asked for.
+//! Shows a plan to people and programs. Values of inputs and annotations may be secrets, and are only shown
+//! on request.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use super::{
 };
 use crate::output::human_size;
 
-/// A value longer than this is cut.
+/// Longer values are truncated.
 const LONGEST: usize = 60;
 
 /// One line for each step.
@@ -93,7 +94,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
     if said.is_empty() { "nothing to do".to_owned() } else { said.join(", ") }
 }
 
-/// The whole of it for programs. `done`: how many steps that change something were carried out.
+/// The whole plan for programs. `done` is the number of changing steps that were executed.
 pub(crate) fn as_json(plan: &Plan, values: bool, dry_run: bool, done: usize, warnings: &[String]) -> Value {
     let mut left = done;
     let mut steps = Vec::new();
@@ -124,7 +125,7 @@ fn change_as_json(change: &Change, values: bool) -> Value {
     let is_shown = values || !change.field.is_private();
     for (name, value) in [("from", &change.from), ("to", &change.to)] {
         if let Some(value) = value {
-            // That it was or will be there is no secret.
+            // Its presence, now or later, is no secret.
             shown[name] = if is_shown { value.clone() } else { "…".into() };
         }
     }

@@ -1,8 +1,8 @@
-//! Names of actions as manifests write them.
+//! Parses names of actions as manifests write them.
 
 use std::fmt;
 
-/// Where an action is.
+/// The location of an action.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Target {
     pub(crate) namespace: String,
@@ -11,8 +11,8 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// What `text` means in a package (`None`: in none) of the namespace `own`: a bare name is in the same package, `_` is the
-    /// namespace, and `default` no package.
+    /// Parses `text`, found in a package (`None`: in none) of the namespace `own`: a bare name is in the same
+    /// package, `_` stands for the namespace, and `default` for no package.
     pub(crate) fn parse(text: &str, package: Option<&str>, own: &str) -> Result<Self, String> {
         let parts: Vec<_> = text.strip_prefix('/').unwrap_or(text).split('/').collect();
         let (namespace, package, name) = match (text.starts_with('/'), parts.as_slice()) {

@@ -1,4 +1,4 @@
-//! From a manifest's text to the plan, without a server.
+//! Tests from a manifest's text to the plan, without a server.
 
 use std::{collections::BTreeMap, fs};
 
@@ -32,7 +32,7 @@ fn basics() -> Basics {
     }
 }
 
-/// What a manifest beside `hello.js` wants.
+/// The desired state of a manifest beside `hello.js`.
 fn wanted(text: &str) -> (Wanted, Problems) {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("hello.js"), "exports.main = () => ({})").unwrap();
@@ -319,7 +319,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn what_was_deployed_is_unchanged(inputs in values(), annotations in values(), memory in 128..512_u32, shared: bool, other in values()) {
-        // The value form says which values are meant: a map might look like the long form, and a word like a type.
+        // The long form makes values unambiguous: a map might look like the long form, and a word like a
+        // type.
         let long = |map: &Map<String, Value>| map.iter().map(|(key, value)| (key.clone(), json!({ "value": value, "type": "json" }))).filter(|(_, value)| !value["value"].is_null() && !value["value"].is_string()).collect::<Map<_, _>>();
         let inputs = long(&inputs);
         let text = |inputs: &Map<String, Value>| json!({"packages": {"p": {

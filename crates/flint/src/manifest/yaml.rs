@@ -1,4 +1,4 @@
-//! YAML as a tree in which everything knows its line. Bounded: a manifest is small, and aliases must not make it large.
+//! Parses YAML to a tree with line numbers. Bounded: manifests are small, and aliases must not expand them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use super::scalar;
 
-/// The longest text.
+/// Maximum length of the text.
 pub(crate) const MOST_BYTES: usize = 1 << 20;
-/// How deep maps and lists may be nested.
+/// Maximum nesting depth.
 const DEEPEST: usize = 64;
-/// How many scalars, maps and lists there may be, those counted again that an alias repeats.
+/// Maximum number of nodes, including repetitions by aliases.
 const MOST_NODES: usize = 100_000;
-/// How long all scalars may be together, likewise.
+/// Maximum total length of scalars, likewise.
 const MOST_TEXT: usize = 4 << 20;
 
-/// A scalar, list or map, and where it is.
+/// A scalar, list or map with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub(crate) line: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Node {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Content {
-    /// As it is written, and what it means.
+    /// Its source text and its value.
     Scalar {
         text: String,
         value: Value,
@@ -43,12 +43,12 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// Whether nothing stands there.
+    /// Whether it is null.
     pub(crate) fn is_null(&self) -> bool {
         matches!(&self.content, Content::Scalar { value: Value::Null, .. })
     }
 
-    /// The value at a key of a map.
+    /// The value of a key.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         match &self.content {
             Content::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value),
@@ -56,7 +56,7 @@ impl Node {
         }
     }
 
-    /// What it is, for errors.
+    /// Its type, for errors.
     pub(crate) fn sort(&self) -> &'static str {
         match &self.content {
             Content::Scalar { value: Value::Null, .. } => "nothing",
@@ -69,7 +69,7 @@ impl Node {
     }
 }
 
-/// Why a text is not YAML that is read here.
+/// Why a text is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) line: usize,
@@ -92,14 +92,14 @@ impl From<ScanError> for Unreadable {
     }
 }
 
-/// Reads the one document of a text; `None` when it is empty.
+/// Parses the only document of a text; `None` if it is empty.
 pub(crate) fn parse(text: &str) -> Result<Option<Node>, Unreadable> {
     if text.len() > MOST_BYTES {
         let what = format!("it is larger than the {} KiB that a manifest may have", MOST_BYTES >> 10);
         return Err(unreadable(1, what, "keep code in files of their own and name them with 'function'"));
     }
     let mut builder = Builder::default();
-    // What is missing at the end is noticed after the last line.
+    // What is missing at the end is reported after the last line.
     let last = text.lines().count().max(1);
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {
@@ -111,17 +111,17 @@ pub(crate) fn parse(text: &str) -> Result<Option<Node>, Unreadable> {
     Ok(builder.root)
 }
 
-/// What is being built: the nodes that are open, and those that have a name.
+/// The tree under construction: open nodes and anchors.
 #[derive(Default)]
 struct Builder {
     open: Vec<Open>,
     root: Option<Node>,
-    /// By the parser's number for an anchor: the node, and how large it is.
+    /// By the parser's anchor number: the node and its size.
     anchors: HashMap<usize, (Node, Size)>,
     read: Size,
 }
 
-/// How many nodes, and how many bytes of scalars.
+/// Number of nodes, and bytes of scalars.
 #[derive(Clone, Copy, Debug, Default)]
 struct Size {
     nodes: usize,
@@ -131,7 +131,7 @@ struct Size {
 struct Open {
     line: usize,
     anchor: usize,
-    /// How much was read before it.
+    /// The size of everything read before it.
     before: Size,
     content: OpenContent,
 }
@@ -220,7 +220,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Puts a node that is complete where it belongs.
+    /// Adds a completed node to its parent.
     fn close(&mut self, node: Node, anchor: usize, before: Size, plain: bool) -> Result<(), Unreadable> {
         if anchor != 0 {
             let Size { nodes, text } = self.read;
@@ -240,7 +240,7 @@ impl Builder {
     }
 }
 
-/// Stands for the key `<<`, which no scalar can be: texts have no NUL.
+/// Represents the key `<<`; distinct from any scalar, since texts contain no NUL.
 const MERGE: &str = "\0<<";
 
 fn key_of(node: Node, plain: bool, keys: &mut HashSet<String>) -> Result<(String, usize), Unreadable> {
@@ -258,7 +258,7 @@ fn key_of(node: Node, plain: bool, keys: &mut HashSet<String>) -> Result<(String
     }
 }
 
-/// Adds what `<<` brings to what a map says itself.
+/// Merges the maps of `<<` into a map; its own keys take precedence.
 fn merge(entries: &mut Vec<Entry>, mut keys: HashSet<String>, merged: Vec<Node>) -> Result<(), Unreadable> {
     for node in merged {
         let maps = match node {
@@ -296,7 +296,7 @@ fn check_tag(tag: Option<&Tag>, sort: &str, line: usize) -> Result<(), Unreadabl
     }
 }
 
-/// `!`, which only says that nothing is to be guessed.
+/// `!`, which only prevents type detection.
 fn is_bare(tag: &Tag) -> bool {
     matches!((tag.handle.as_str(), tag.suffix.as_str()), ("" | "!", "" | "!"))
 }
@@ -367,7 +367,7 @@ mod tests {
         }
         let error = refused(&text);
         assert!(error.what.contains("more than 100000 values") && error.line < 8, "{error:?}");
-        // One long text, and few values.
+        // One long text, and few nodes.
         let text = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 19), vec!["*a"; 5000].join(", "));
         assert!(refused(&text).what.contains("more than 4 MiB of text"));
         assert!(refused("a: &a [*a]").what.contains("within what it names"));
@@ -391,7 +391,7 @@ mod tests {
         ] {
             let error = refused(text);
             assert!(error.what.contains(part), "{text:?}: {error:?}");
-            // Where the reader notices that something is not YAML is up to it.
+            // The exact position of a syntax error is up to the parser.
             let near = error.what.contains("not YAML") && (1..=line).contains(&error.line);
             assert!(error.line == line || near, "{text:?}: {error:?}");
         }

@@ -1,10 +1,10 @@
-//! JSON made readable without touching what it says.
+//! Formats JSON for reading without changing its contents.
 
-/// Deeper than this, lines would be mostly white space.
+/// Beyond this depth, lines would be mostly white space.
 const DEEPEST: usize = 128;
 
-/// The same JSON document with a line for every member. Numbers stay as they were written, whatever a program could hold of them, and members stay in
-/// their order; strings are written the short way. What is nested too deep to be read stays as it is. `json` has to be well-formed.
+/// The same JSON document with one line per member. Numbers keep their text and members their order; strings
+/// are written without needless escapes. Deeply nested parts stay on one line. `json` has to be well-formed.
 pub(crate) fn readable(json: &str) -> String {
     let bytes = json.as_bytes();
     let mut out = String::with_capacity(json.len() * 2);
@@ -52,7 +52,7 @@ pub(crate) fn readable(json: &str) -> String {
             b'"' => {
                 let end = at + string(&bytes[at..]);
                 let text = &json[at..end];
-                // What is no text, half a surrogate pair, stays as it is.
+                // A lone surrogate is no text, and stays as it is.
                 let short =
                     serde_json::from_str::<String>(text).and_then(|text| serde_json::to_string(&text));
                 out.push_str(short.as_deref().unwrap_or(text));
@@ -69,7 +69,7 @@ pub(crate) fn readable(json: &str) -> String {
     out
 }
 
-/// How long the string is that begins here, with its quotes.
+/// The length of the string that begins here, with its quotes.
 fn string(bytes: &[u8]) -> usize {
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {

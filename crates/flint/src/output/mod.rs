@@ -1,4 +1,4 @@
-//! What people see: tables, times, sizes, progress. With `--json` programs get the resources as they are.
+//! Output for people: tables, times, sizes, progress. With `--json`, programs get the resources as they are.
 
 mod json;
 mod prepared;
@@ -25,7 +25,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     print_line(&readable(&serde_json::to_string(value)?))
 }
 
-/// Prints a line on stdout; on a terminal without what would control it.
+/// Prints a line on stdout; on a terminal, without control sequences.
 pub(crate) fn print_line(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().is_terminal() {
         true => print_bytes(format!("{}\n", terminal::harmless(text)).as_bytes()),
@@ -33,8 +33,8 @@ pub(crate) fn print_line(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes to stdout as it is. A reader that has gone away (`| head`) has what it wanted: the command ends there, quietly and with code 0. What else keeps
-/// it from being written, such as a full disk, is an error.
+/// Writes bytes to stdout. If the reader has gone (`| head`), the command ends there, quietly and with
+/// exit code 0. Any other failure, such as a full disk, is an error.
 pub(crate) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -43,13 +43,13 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// Says something on stderr, as `eprintln!` does, but nobody has to listen: a closed stderr is not the command's concern.
+/// Prints to stderr like `eprintln!`, but a closed stderr is not an error.
 macro_rules! tell {
     ($($words:tt)*) => { $crate::output::write_stderr(&format!("{}\n", format_args!($($words)*))) };
 }
 pub(crate) use tell;
 
-/// Writes to stderr where that can be done; on a terminal without what would control it.
+/// Writes to stderr if possible; on a terminal, without control sequences.
 pub(crate) fn write_stderr(text: &str) {
     let mut err = std::io::stderr().lock();
     let text = if err.is_terminal() { terminal::harmless(text) } else { text.into() };

@@ -1,4 +1,4 @@
-//! What a function was made ready as, for people.
+//! Describes a function's preparation for people.
 
 use flint_api_native::resource::{
     PreparedResource, SnapshotReportResource, StrategyResource, WarmedFunctionResource,
@@ -6,7 +6,7 @@ use flint_api_native::resource::{
 
 use super::{human_duration, human_size};
 
-/// So many functions that were left behind are named.
+/// Maximum number of unoptimised functions that are named.
 const NAMED: usize = 5;
 
 /// A strategy in a word: `process/fork/never`.
@@ -14,7 +14,7 @@ pub(crate) fn strategy_words(strategy: &StrategyResource) -> String {
     format!("{}/{}/{}", strategy.isolation, strategy.start, strategy.reuse)
 }
 
-/// What was warmed up and frozen, and why the function fell back where it did.
+/// The snapshot and its warm-up, and why the function fell back, if it did.
 pub(crate) fn prepared_lines(prepared: &PreparedResource) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(report) = &prepared.snapshot {

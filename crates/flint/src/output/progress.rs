@@ -1,4 +1,4 @@
-//! What a long step is doing.
+//! Progress of long steps.
 
 use std::{
     env,
@@ -15,14 +15,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::terminal::harmless;
 
-/// What is over before has nothing to say.
+/// Steps shorter than this show nothing.
 const AFTER: Duration = Duration::from_secs(1);
 
-/// Whether some step has the line: two would write over each other.
+/// Whether a step uses the line: two would overwrite each other.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// A line on stderr that says what is being done; it appears after a second, and only on a terminal that can go back in a line. Of a step within another one
-/// there is none.
+/// A line on stderr that says what is being done; it appears after a second, on capable terminals only. A
+/// nested step has none.
 pub(crate) struct Progress {
     line: Option<Line>,
 }
@@ -43,7 +43,7 @@ impl Progress {
         let what: String = what.into();
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
             .with_message(harmless(&what).into_owned());
-        // The template is constant; were it wrong, the default style would do.
+        // The template is constant; the default style would do if it were wrong.
         let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})")
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
         bar.set_style(style);
@@ -57,7 +57,7 @@ impl Progress {
         });
         match shows {
             Ok(shows) => Self { line: Some(Line { bar, shows, over }) },
-            // The step itself may well do without a thread.
+            // The step itself can do without a thread.
             Err(_) => {
                 TAKEN.store(false, Ordering::SeqCst);
                 Self { line: None }
@@ -86,7 +86,7 @@ impl Drop for Progress {
     }
 }
 
-/// Whether stderr is a terminal on which a line can be written anew.
+/// Whether stderr is a terminal that can overwrite a line.
 fn is_capable() -> bool {
     std::io::stderr().is_terminal() && env::var_os("TERM").is_some_and(|term| term != "dumb")
 }

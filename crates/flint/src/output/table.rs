@@ -1,4 +1,4 @@
-//! Tables for people.
+//! Formats tables for people.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 

@@ -1,11 +1,11 @@
-//! What a terminal is sent of texts that functions and others have written.
+//! Sanitises untrusted text for a terminal.
 
 use std::borrow::Cow;
 
 const RESET: &str = "\x1b[0m";
 
-/// The same text with its control characters written out, but for ends of lines, tabs and colours; a colour ends with its line. Anything else could move the
-/// cursor, rename the window or answer for its user.
+/// The text with control characters escaped, except line ends, tabs and colours; colours are reset at the end
+/// of each line. Anything else could move the cursor, rename the window or answer for the user.
 pub(super) fn harmless(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|char| char.is_control() && !matches!(char, '\n' | '\t')) {
         return text.into();
@@ -21,7 +21,7 @@ pub(super) fn harmless(text: &str) -> Cow<'_, str> {
         }
         rest = &rest[char.len_utf8()..];
         match char {
-            // Of a line's end, as some systems write it.
+            // Part of a line end, as some systems write it.
             '\r' if rest.is_empty() || rest.starts_with('\n') => {}
             '\n' => {
                 if std::mem::take(&mut is_coloured) {
@@ -40,7 +40,7 @@ pub(super) fn harmless(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// How long the colour is that a text begins with: `ESC [ 1;31 m`.
+/// The length of a colour sequence at the start of a text: `ESC [ 1;31 m`.
 fn colour(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\x1b[")?;
     let is_parameter = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b';' | b':');

@@ -1,4 +1,4 @@
-//! Times and sizes as people say them.
+//! Formats times and sizes for people.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,13 +1,13 @@
-//! Where the time of one activation went, as bars.
+//! Draws where an activation's time went, as bars.
 
 use flint_model::Timeline;
 
 use super::human_duration;
 
-/// How wide the longest time is drawn.
+/// Width of the longest time.
 const WIDTH: usize = 56;
 
-/// One line a phase: its name, its length, and a bar at its place between arrival and end.
+/// One line per phase: its name, its length, and a bar between arrival and end.
 ///
 /// ```text
 /// admit         21 µs  ▏
@@ -45,7 +45,7 @@ struct Phase {
     end: u64,
 }
 
-/// The time between each station and the one before it.
+/// The time between consecutive stations.
 fn phases(timeline: &Timeline) -> Vec<Phase> {
     let stations = [
         ("admit", "authenticated, within limits, parameters merged", timeline.queued),
@@ -60,7 +60,7 @@ fn phases(timeline: &Timeline) -> Vec<Phase> {
     let mut phases = Vec::new();
     for (name, meaning, station) in stations {
         let Some(at) = station else { continue };
-        // Stations are in order; a clock that says otherwise makes an empty phase, not a wrong sum.
+        // Stations are in order; if a clock says otherwise, a phase is empty rather than the sum wrong.
         let end = at.max(begin);
         phases.push(Phase { name, meaning, begin, end });
         begin = end;

@@ -1,4 +1,5 @@
-//! A directory as a zip archive that depends on nothing but names, content, links and the executable bit.
+//! Packs a directory as a reproducible zip archive: it depends only on names, contents, links and the
+//! executable bit.
 
 use std::{io::Cursor, io::Write, path::Path};
 
@@ -7,7 +8,7 @@ use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 use super::contents::{self, Contents, LARGEST, What};
 use crate::failure::Failure;
 
-/// Packs `contents`. The same content makes the same bytes, whenever and wherever it is packed.
+/// Packs `contents`. The same contents give the same bytes, whenever and wherever they are packed.
 pub(crate) fn zip(directory: &Path, contents: &Contents) -> Result<Vec<u8>, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::local(format!("cannot pack {}: {error}", directory.display()))

@@ -1,4 +1,4 @@
-//! What is in a directory or archive.
+//! Lists the contents of a directory or archive.
 
 use std::{
     fs,
@@ -10,21 +10,23 @@ use ignore::WalkBuilder;
 
 use crate::{failure::Failure, output::human_size};
 
-/// Never part of a function: version control, editors, caches of the platform that wrote them, and Flint's own files.
+/// Never part of a function: version control, editors, caches bound to the machine that wrote them, and
+/// Flint's own files.
 const LEFT_OUT: &[&str] =
     &[".git", ".hg", ".svn", ".DS_Store", ".idea", ".vscode", "__pycache__", ".flintignore"];
-/// Left out at the top only.
+/// Excluded at the top level only.
 const LEFT_OUT_AT_TOP: &[&str] = &["flint.toml", "flint.json"];
 
-/// The most bytes of a file, and of all files of a directory. Servers take much less, unless their operator has other plans.
+/// Maximum size of a file, and of all files of a directory. Servers accept much less, unless configured
+/// otherwise.
 pub(crate) const LARGEST: u64 = 4 << 30;
 
-/// One thing to pack.
+/// An entry to pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// Its path in the archive, `/` between segments.
     pub(crate) name: String,
-    /// Where it is.
+    /// Its path on disk.
     pub(crate) path: PathBuf,
     pub(crate) what: What,
 }
@@ -35,19 +37,20 @@ pub(crate) enum What {
     File {
         executable: bool,
     },
-    /// A link to something else in the same directory, as it is written.
+    /// A link within the directory, as written.
     Link(String),
 }
 
-/// A directory's content in order of name, so that the same files always make the same archive.
+/// A directory's contents in order of name, so that the same files always give the same archive.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) entries: Vec<Entry>,
-    /// What was left out that a user might expect: links to outside, sockets, names that are not UTF-8.
+    /// Exclusions that a user might not expect: links to outside, sockets, names that are not UTF-8.
     pub(crate) notes: Vec<String>,
 }
 
-/// What `directory` holds, without what `.flintignore` (written like .gitignore) and [`LEFT_OUT`] name.
+/// The contents of `directory` without the exclusions of `.flintignore` (in the syntax of .gitignore) and
+/// [`LEFT_OUT`].
 pub(crate) fn of_directory(directory: &Path) -> Result<Contents, Failure> {
     let root = directory.canonicalize().map_err(|error| cannot_read(directory, &error))?;
     let mut contents = Contents::default();
@@ -65,7 +68,7 @@ pub(crate) fn of_directory(directory: &Path) -> Result<Contents, Failure> {
     for entry in walk.build() {
         let entry =
             entry.map_err(|error| Failure::usage(format!("cannot read {}: {error}", directory.display())))?;
-        // A line that is not understood would let through what it was to keep back.
+        // An invalid pattern is an error: ignoring it would include what it was to exclude.
         if let Some(error) = entry.error() {
             return Err(Failure::usage(error.to_string())
                 .hint("write .flintignore like a .gitignore: one pattern a line"));
@@ -85,7 +88,7 @@ pub(crate) fn of_directory(directory: &Path) -> Result<Contents, Failure> {
         } else if meta.is_symlink() {
             match link_within(&root, path) {
                 Ok(target) => What::Link(target),
-                // A virtual environment's own interpreter: functions run with the host's.
+                // The interpreter of a virtual environment: functions run with the host's.
                 Err(_) if name.starts_with("virtualenv/bin/python") => continue,
                 Err(why) => {
                     contents.notes.push(format!("left out {name}: {why}"));
@@ -103,12 +106,12 @@ pub(crate) fn of_directory(directory: &Path) -> Result<Contents, Failure> {
     Ok(contents)
 }
 
-/// A link's text when it is relative and leads to something that exists within `root`.
+/// A link's text, if it is relative and leads to an existing file within `root`.
 fn link_within(root: &Path, link: &Path) -> Result<String, String> {
     let target = fs::read_link(link).map_err(|error| error.to_string())?;
     let shown = target.display().to_string();
     let resolved = link.canonicalize().map_err(|_| format!("it links to {shown}, which does not exist"))?;
-    // One that comes back by the directory's own name leads outside wherever else it is unpacked.
+    // A link that leaves the directory and comes back by its name would lead elsewhere once unpacked.
     let inside = link.parent().and_then(|parent| parent.strip_prefix(root).ok()).unwrap_or(Path::new(""));
     if target.is_absolute() || !resolved.starts_with(root) || leaves(inside, &target) {
         return Err(format!("it links to {shown}, outside the directory"));
@@ -116,7 +119,7 @@ fn link_within(root: &Path, link: &Path) -> Result<String, String> {
     target.to_str().map(str::to_owned).ok_or_else(|| "its target is not UTF-8".to_owned())
 }
 
-/// Whether `target`, as it is written, leads out of the root that `inside` is relative to.
+/// Whether `target`, as written, leads out of the root that `inside` is relative to.
 fn leaves(inside: &Path, target: &Path) -> bool {
     let mut depth = inside.components().count();
     target.components().any(|part| {
@@ -130,7 +133,8 @@ fn leaves(inside: &Path, target: &Path) -> bool {
     })
 }
 
-/// Reads a file. One that no server would take is not read to its end: it may be a disk's image, or have none.
+/// Reads a file, but not to its end if it is larger than any server would accept: it may be a disk image, or
+/// endless.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     read_within(path, LARGEST)
 }
@@ -149,7 +153,7 @@ fn read_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// The refusal of what has more than `most` bytes.
+/// The error for more than `most` bytes.
 pub(super) fn too_large(path: &Path, most: u64) -> Failure {
     Failure::usage(format!("{} has more than {}, too much for a function", path.display(), human_size(most)))
 }
@@ -220,7 +224,7 @@ mod tests {
         assert_eq!(contents.entries[5].what, What::Link("a/b.js".into()));
         assert_eq!(contents.entries[6].what, What::File { executable: true });
         assert_eq!(contents.notes.len(), 4, "{:?}", contents.notes);
-        // What was to be left out is not taken because a line has a typing error.
+        // An exclusion must not fail silently because of a typing error.
         fs::write(dir.path().join(".flintignore"), "dist/\nnotes[z-a].md\n").unwrap();
         let said = of_directory(dir.path()).unwrap_err().message;
         assert!(said.contains(".flintignore") && said.contains("notes[z-a].md"), "{said}");

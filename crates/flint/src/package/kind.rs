@@ -1,4 +1,4 @@
-//! Which runtime some code is for, and what it is called.
+//! Guesses a function's runtime and name from its code.
 
 use std::{borrow::Cow, path::Path};
 
@@ -6,13 +6,13 @@ use flint_model::{CodeFormat, Contract, EntityName};
 
 use crate::failure::Failure;
 
-/// What the look of some code says about it.
+/// The guess from the code's form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guess {
     pub(crate) format: CodeFormat,
-    /// Absent when only the user can know.
+    /// Absent if only the user can know.
     pub(crate) kind: Option<Cow<'static, str>>,
-    /// Absent: the server's choice for the kind.
+    /// Absent: the server's default for the kind.
     pub(crate) contract: Option<Contract>,
 }
 
@@ -22,7 +22,7 @@ impl Guess {
     }
 }
 
-/// An extension with a dot in it.
+/// An extension that contains a dot.
 const ARCHIVE: &str = ".tar.gz";
 const NODE: &str = "nodejs:default";
 const PYTHON: &str = "python:default";
@@ -32,10 +32,10 @@ const RUBY: &str = "ruby:default";
 const GO: &str = "go:default";
 const NATIVE: &str = "native";
 const WASM: &str = "wasm";
-/// What every Wasm file begins with.
+/// The magic bytes of Wasm files.
 const WASM_MAGIC: &[u8] = b"\0asm";
 
-/// By the file's name and first bytes, and for an archive by the names in it.
+/// By name and first bytes, and for an archive by the names in it.
 pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<Guess, Failure> {
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let extension = name.rsplit_once('.').map(|(_, extension)| extension).unwrap_or_default();
@@ -47,7 +47,7 @@ pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<G
         "java" => Guess::new(CodeFormat::Source, Some(JAVA)),
         "php" => Guess::new(CodeFormat::Source, Some(PHP)),
         "rb" => Guess::new(CodeFormat::Source, Some(RUBY)),
-        // Without a kind it was built into WebAssembly before.
+        // With a kind; without one it was built into WebAssembly already.
         "go" => Guess::new(CodeFormat::Source, Some(GO)),
         "jar" => Guess::new(CodeFormat::Jar, Some(JAVA)),
         "zip" => Guess {
@@ -56,7 +56,7 @@ pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<G
             contract: None,
         },
         _ if name.ends_with(ARCHIVE) || extension == "tgz" => Guess::new(CodeFormat::TarGz, None),
-        // Of which contract it is, the server sees from its exports.
+        // The server determines the contract from its exports.
         _ if extension == "wasm" || content.starts_with(WASM_MAGIC) => {
             Guess::new(CodeFormat::Executable, Some(WASM))
         }
@@ -103,12 +103,13 @@ pub(crate) fn of_names<'a>(names: impl Iterator<Item = &'a str>) -> Option<Cow<'
             _ => {}
         }
     }
-    // Classes in packages are below; so may be those of something else, or of what has to be built first.
+    // Classes in packages are in subdirectories; so may be those of another project, or of one that has to be
+    // built first.
     java |= java_package && scripts.is_none() && !project;
-    // `exec` is made for this and nothing else; a package.json may also be there for a Python function's tools.
+    // `exec` has no other purpose, whereas a package.json may also be for a Python function's tools.
     match (native, python, node, java) {
         (true, ..) => Some(NATIVE.into()),
-        // Compiled packages work with the Python that they were made for, and with no other.
+        // Compiled packages only work with the Python version they were built for.
         (_, true, false, _) => Some(virtualenv.map_or(PYTHON.into(), Cow::Owned)),
         (_, false, true, _) => Some(NODE.into()),
         (_, false, false, true) => Some(JAVA.into()),
@@ -117,7 +118,7 @@ pub(crate) fn of_names<'a>(names: impl Iterator<Item = &'a str>) -> Option<Cow<'
     }
 }
 
-/// The runtime of `virtualenv/lib/python3.11/…`.
+/// The runtime in `virtualenv/lib/python3.11/…`.
 fn python_of(name: &str) -> Option<String> {
     let version = name.strip_prefix("virtualenv/lib/python")?.split('/').next()?;
     let numbers = version
@@ -127,17 +128,17 @@ fn python_of(name: &str) -> Option<String> {
     (numbers == 2 && version.split('.').count() == 2).then(|| format!("python:{version}"))
 }
 
-/// What a directory or archive without a known entry file is refused with.
+/// The error for a directory or archive without a known entry file.
 pub(crate) fn unknown(path: &Path) -> Failure {
     Failure::usage(format!("cannot tell from its content which runtime {} is for", path.display())).hint(
         "say it with --kind (nodejs, python, java, go, php, ruby, native) or in flint.toml; by itself flint recognises index.js or package.json, __main__.py or main.py, .class or .java files, and an executable named exec",
     )
 }
 
-/// The function's name when nobody says another: the file's name without its extensions, or the directory's.
+/// The default name of a function: the file's name without extensions, or the directory's.
 pub(crate) fn name_of(path: &Path) -> Result<String, Failure> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    // `..` has no name of its own. A link has one: not that of what it leads to.
+    // `..` has no name of its own. A link's own name counts, not its target's.
     let named = match absolute.file_name() {
         Some(_) => absolute,
         None => absolute.canonicalize().unwrap_or(absolute),

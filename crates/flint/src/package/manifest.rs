@@ -1,4 +1,4 @@
-//! `flint.toml` or `flint.json`: what a directory says about the function in it.
+//! `flint.toml` or `flint.json`: a directory's settings for its function.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::{
     failure::Failure,
 };
 
-/// What a manifest may say. Every key is optional, and an option on the command line wins.
+/// The keys of a manifest. All are optional, and options on the command line win.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Manifest {
@@ -39,7 +39,7 @@ pub(crate) struct Manifest {
     annotations: BTreeMap<String, Value>,
 }
 
-/// How it is warmed up and frozen.
+/// Warm-up and snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Snapshot {
@@ -51,7 +51,7 @@ struct Snapshot {
     jit: Option<Jit>,
 }
 
-/// What it is granted as WebAssembly.
+/// Grants to WebAssembly.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Wasm {
@@ -70,7 +70,7 @@ struct Limits {
     cpu: Option<Text>,
 }
 
-/// How often and when a failed non-blocking call is attempted again.
+/// Retries of failed non-blocking calls.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Retry {
@@ -81,7 +81,7 @@ struct Retry {
     on: Vec<FailureKind>,
 }
 
-/// What is written on the command line as a word may be a number here.
+/// A word on the command line that may be a number here.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 enum Text {
@@ -102,7 +102,7 @@ impl Text {
 }
 
 impl Manifest {
-    /// The manifest in `directory`; an empty one when there is none.
+    /// The manifest in `directory`; empty if there is none.
     pub(crate) fn in_directory(directory: &Path) -> Result<Self, Failure> {
         let read = |name: &str| match fs::read_to_string(directory.join(name)) {
             Ok(text) => Ok(Some(text)),
@@ -137,7 +137,7 @@ impl Manifest {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// What `args` say, and for the rest this manifest.
+    /// `args`, completed by this manifest.
     pub(crate) fn complete(self, args: FunctionArgs) -> Result<FunctionArgs, String> {
         use crate::cli::{cpu_millis, duration, function_name, mebibytes};
         let merged = |mut ours: BTreeMap<String, Value>, theirs: Vec<(String, Value)>| {
@@ -145,12 +145,12 @@ impl Manifest {
             ours.into_iter().collect()
         };
         let Limits { memory, timeout, logs, cpu } = self.limits;
-        // Events on the command line stand in place of the manifest's, whichever way they are given.
+        // Events on the command line replace the manifest's, in whichever form.
         let (warmup, warmup_list) = match args.warmup.is_empty() && args.warmup_list.is_none() {
             true => (self.snapshot.warmup, self.snapshot.warmup_list),
             false => (args.warmup, args.warmup_list),
         };
-        // Hosts on the command line stand in place of the manifest's, so that a grant can be taken back.
+        // Hosts on the command line replace the manifest's, so that a grant can be revoked.
         let allow_hosts = if args.allow_hosts.is_empty() { self.wasm.allow_hosts } else { args.allow_hosts };
         let mut wasm_config = self.wasm.config;
         wasm_config.extend(args.wasm_config);
@@ -206,7 +206,7 @@ impl Manifest {
             network: args.network.or(self.network),
             params: merged(self.params, args.params),
             init_params: merged(self.init_params, args.init_params),
-            // Those on the command line stand in place of the manifest's, so that one can be taken back.
+            // Secrets on the command line replace the manifest's, so that one can be revoked.
             secrets: if args.secrets.is_empty() { self.secrets } else { args.secrets },
             annotations: merged(self.annotations, args.annotations),
         })

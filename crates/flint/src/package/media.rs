@@ -1,8 +1,8 @@
-//! What a file is, by its extension.
+//! Media types by file extension.
 
 use std::path::Path;
 
-/// By extension; what is unknown is bytes.
+/// Unknown extensions are `application/octet-stream`.
 pub(crate) fn media_type(path: &Path) -> &'static str {
     let extension = path
         .extension()

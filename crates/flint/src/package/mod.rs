@@ -1,4 +1,4 @@
-//! From a path to a deploy: what the code is, how it is packed, what its manifest says.
+//! Packages code for a deploy: recognises it, packs it, applies its manifest.
 
 mod archive;
 pub(crate) mod contents;

@@ -1,4 +1,4 @@
-//! A path and what the user says about it, as the request that the API takes.
+//! Builds a deploy request from a path and the user's options.
 
 use std::{fs, path::Path};
 
@@ -22,19 +22,20 @@ use crate::{
     toolchain::{self, Job, Language},
 };
 
-/// What will be deployed.
+/// A package to deploy.
 #[derive(Clone, Debug)]
 pub(crate) struct Package {
-    /// Under which name.
+    /// The function's name.
     pub(crate) name: String,
     pub(crate) request: DeployRequest,
-    /// How many bytes of code.
+    /// Size of the code in bytes.
     pub(crate) size: usize,
-    /// What the user may want to know.
+    /// Remarks for the user.
     pub(crate) notes: Vec<String>,
 }
 
-/// Packs the file or directory at `path`, built where that is called for; `told` hears what a build is doing. Blocks.
+/// Packs the file or directory at `path`, building it first if needed; `told` hears what a build is doing.
+/// Blocks.
 pub(crate) fn package(path: &Path, args: FunctionArgs, told: &dyn Fn(&str)) -> Result<Package, Failure> {
     let meta = fs::metadata(path).map_err(|error| cannot_read(path, &error))?;
     let (code, guess, args, notes) = match (meta.is_dir(), toolchain::of_file(path, &args)) {
@@ -81,7 +82,7 @@ fn directory(path: &Path, args: FunctionArgs, told: &dyn Fn(&str)) -> Result<Rea
     Ok((archive::zip(path, &contents)?, guess, args, contents.notes))
 }
 
-/// The module that a project builds. What the user said of the source is in it now.
+/// The module that a project builds. Options about the source are used up by the build.
 fn built(language: Language, path: &Path, args: FunctionArgs, told: &dyn Fn(&str)) -> Result<Read, Failure> {
     let within = args.build_timeout.unwrap_or(toolchain::BUILD_TIMEOUT);
     let job = Job { path, main: args.main.as_deref(), within };
@@ -90,7 +91,7 @@ fn built(language: Language, path: &Path, args: FunctionArgs, told: &dyn Fn(&str
     Ok((built.wasm, guess, FunctionArgs { kind: None, main: None, ..args }, vec![built.note]))
 }
 
-/// The annotation that names a function's secrets, where it has any.
+/// The annotation that names a function's secrets, if it has any.
 fn secrets(bindings: &[SecretBinding]) -> Option<(String, Value)> {
     let list: Vec<_> = bindings.iter().map(ToString::to_string).collect();
     (!list.is_empty()).then(|| (SecretBinding::ANNOTATION.to_owned(), list.into()))

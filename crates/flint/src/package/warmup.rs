@@ -1,4 +1,4 @@
-//! Warm-up events, from the files that a user names.
+//! Reads warm-up events from files.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::{contents::cannot_read, media_type};
 use crate::failure::Failure;
 
-/// In place of a file: there is to be no warm-up.
+/// Stands for no warm-up, in place of a file.
 const NONE: &str = "none";
 
-/// What the function is called with before its snapshot is taken: one event a file, then those of `list`.
+/// The warm-up events: one per file, then those of `list`.
 pub(crate) fn events(files: &[PathBuf], list: Option<&Path>) -> Result<Vec<WarmupEventResource>, Failure> {
     if files.iter().any(|file| file.as_os_str() == NONE) {
         return match (files, list) {
@@ -53,7 +53,7 @@ fn event(file: &Path) -> Result<WarmupEventResource, Failure> {
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     let meta = fs::metadata(file).map_err(|error| cannot_read(file, &error))?;
     let most = SnapshotOptions::MAX_BYTES;
-    // A list is longer than its events, by base64 and what JSON adds.
+    // A list is longer than its events, because of base64 and JSON.
     if meta.len() > 2 * most.as_u64() {
         return Err(Failure::usage(format!(
             "{} is too large for a warm-up event: a function may have {most} of them in all",

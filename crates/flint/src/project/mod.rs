@@ -1,4 +1,4 @@
-//! New projects: the samples below `functions/wasm`, under another name.
+//! Creates new projects: the samples in `functions/wasm`, renamed.
 
 mod template;
 
@@ -8,7 +8,8 @@ pub(crate) use template::Template;
 
 use crate::failure::Failure;
 
-/// Writes a project called `name` into `directory`, which is made, or empty. Gives the files, relative to it.
+/// Writes a project called `name` into `directory`, which is created or empty. Returns the files' relative
+/// paths.
 pub(crate) fn write(template: Template, name: &str, directory: &Path) -> Result<Vec<&'static str>, Failure> {
     let failed =
         |path: &Path, error: &io::Error| Failure::local(format!("cannot write {}: {error}", path.display()));

@@ -1,4 +1,4 @@
-//! What a new project is made of.
+//! The templates of new projects.
 
 use clap::ValueEnum;
 
@@ -21,7 +21,7 @@ macro_rules! files {
 }
 
 impl Template {
-    /// The sample's directory, and the name by which its files call it.
+    /// The sample's directory, which is also its name within the files.
     pub(crate) const fn sample(self) -> &'static str {
         match self {
             Self::Rust => "rust-hello",

@@ -1,4 +1,4 @@
-//! Where the server listens.
+//! The address to listen on.
 
 use std::{fmt, net::SocketAddr};
 
@@ -27,7 +27,7 @@ impl Listen {
         Ok(Self { host: host.to_owned(), port: port.parse().map_err(|_| wrong())? })
     }
 
-    /// Takes the port.
+    /// Binds the port.
     pub(crate) async fn bind(&self) -> Result<TcpListener, Failure> {
         let cannot = |why: String| {
             Failure::new(Exit::Local, "cannot_listen", format!("cannot listen on {self}: {why}"))

@@ -1,4 +1,4 @@
-//! What a person sees when the server is up.
+//! The banner shown when the server is up.
 
 use std::{io::Write, time::Duration};
 
@@ -40,7 +40,7 @@ pub(super) fn print(parts: &Parts, config: &Config) {
         lines.push(format!("            wsk property set --apihost {} --auth {GUEST_KEY}", parts.url));
     }
     lines.push("  stop      Ctrl-C; twice to stop at once".to_owned());
-    // What was logged until now comes before it.
+    // Log lines so far come first.
     flint_telemetry::flush(Duration::from_millis(200));
     // Nobody may be reading.
     let _ = writeln!(std::io::stdout().lock(), "{}", lines.join("\n"));

@@ -1,6 +1,7 @@
-//! While the well-known guest key works, a page of any web site that a local browser shows could use it: the key is public, and
-//! the API allows every origin. So a request that comes from, or believes to go to, another site is refused then. Without a key it may
-//! do in OpenWhisk's API what anybody may, as the API promises browsers: ask before it asks (CORS), and call web actions.
+//! Protects a server that accepts the well-known guest key from web pages in local browsers: the key is
+//! public, and the API allows every origin. Requests from, or to the name of, another site are refused.
+//! Without a key they may do in OpenWhisk's API what anybody may, as browsers are told: send preflight
+//! requests (CORS) and call web actions.
 
 use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
@@ -12,13 +13,14 @@ use super::refusal;
 const MESSAGE: &str = "while the guest key works, only this machine's own pages and tools may ask";
 const HINT: &str = "call the server as 127.0.0.1 or localhost; for other sites and names let it listen on another address, where keys are your own";
 
-/// The refusal in the front's own form, unless the request is one of this machine's own.
+/// The refusal in the front's format, unless the request is from this machine itself.
 pub(super) fn refusal(headers: &HeaderMap, native: bool) -> Option<Response> {
     if !native && !headers.contains_key(header::AUTHORIZATION) {
         return None;
     }
     let origin = headers.get(header::ORIGIN).filter(|origin| !is_local_origin(origin));
-    // A name of another site that resolves to this machine makes that site's pages look like its own.
+    // With a foreign name that resolves to this machine, that site's pages would count as same-origin (DNS
+    // rebinding).
     let host = headers.get(header::HOST).filter(|host| !is_local_host(host));
     origin.or(host)?;
     Some(refusal::refusal(StatusCode::FORBIDDEN, "foreign_origin", MESSAGE, HINT, native))
@@ -31,7 +33,7 @@ fn is_local_origin(origin: &HeaderValue) -> bool {
 
 fn is_local_host(host: &HeaderValue) -> bool {
     let Ok(text) = host.to_str() else { return false };
-    // As nearly all requests have it, and quick: each is asked.
+    // The common case, made fast since every request passes here.
     if text.parse::<std::net::SocketAddr>().is_ok_and(|address| address.ip().is_loopback()) {
         return true;
     }

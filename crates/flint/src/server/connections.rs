@@ -1,4 +1,4 @@
-//! Accepting connections and serving requests on them: hyper without layers in between.
+//! Accepts connections and serves requests on them, with hyper directly.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -18,23 +18,23 @@ use tower::Service;
 use super::{browser_guard, head_guard, timer::ConnectionTimer};
 use crate::config::ServerConfig;
 
-/// After a failed accept (out of file descriptors, mostly), so that the loop does not spin.
+/// Delay after a failed accept (mostly for lack of file descriptors), so that the loop does not spin.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a client may leave what it is sent unread: it keeps a place among all connections.
+/// How long a client may leave a response unread, since it occupies one of the connections.
 const UNREAD: Duration = Duration::from_secs(120);
-/// How long connections have for their last answer once all calls are over.
+/// How long connections have for their last response once all calls are over.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Both fronts: who answers is decided by the path, unless the host is that of a namespace.
+/// Both fronts. The path selects one, unless the host belongs to a namespace.
 pub(super) struct Fronts {
     pub(super) native: Router,
     pub(super) openwhisk: Front,
     pub(super) controller: Arc<Controller>,
-    /// Whether the well-known guest key works.
+    /// Whether the guest key is valid.
     pub(super) guest: bool,
-    /// Largest head of a request.
+    /// Maximum size of a request's head.
     pub(super) max_header: ByteSize,
-    /// Hosts below which namespaces have names of their own.
+    /// Hosts whose subdomains are namespaces.
     pub(super) web_hosts: Arc<[String]>,
 }
 
@@ -62,7 +62,7 @@ impl Fronts {
     }
 }
 
-/// Serves until `closed` resolves; then no connection is accepted, and each ends after the request it is serving.
+/// Serves until `closed` resolves; then accepts no connection, and each one ends after its current request.
 pub(super) async fn serve(
     listener: TcpListener,
     fronts: Arc<Fronts>,
@@ -98,10 +98,10 @@ pub(super) async fn serve(
     tasks.wait().await;
 }
 
-/// HTTP as the configuration has it.
+/// HTTP by the configuration.
 fn http(config: &ServerConfig) -> http1::Builder {
-    // A quarter more than is allowed, for telling those who send a little too much how much they may. hyper's own minimum is 8 KB. Its buffer alone
-    // bounds what comes in small pieces, and not what a read brings at once.
+    // A quarter above the limit, so that clients slightly over it are told the limit. hyper's minimum is 8
+    // KB. Its buffer bounds a head that comes in pieces, but not one that a single read returns.
     let most = usize::try_from(config.max_header.as_u64()).unwrap_or(usize::MAX).max(8192);
     let most = most.saturating_add(most / 4);
     let mut http = http1::Builder::new();
@@ -115,10 +115,10 @@ async fn connection(
     fronts: Arc<Fronts>,
     ending: CancellationToken,
 ) {
-    // Best effort: without it small answers only wait a little longer.
+    // Best effort: without it, small responses are only delayed a little.
     let _ = stream.set_nodelay(true);
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNREAD.as_millis() as u32);
-    // Counted by this connection's requests alone, not by those of all.
+    // A reference count per connection: one shared by all requests would be contended.
     let fronts = Arc::new(fronts);
     let service = hyper::service::service_fn(move |request| {
         let fronts = Arc::clone(&fronts);
@@ -128,19 +128,20 @@ async fn connection(
     tokio::pin!(serving);
     let served = tokio::select! {
         served = serving.as_mut() => served,
-        // Asked for at every turn: of a token of the connection's own, because the lock of one for all would be met by all.
+        // Checked at every poll: a token of the connection's own, since a shared one's lock would be
+        // contended.
         () = ending.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }
     };
     if let Err(error) = served {
-        // The other side's doing: it went away, or does not speak HTTP.
+        // The client went away, or does not speak HTTP.
         tracing::debug!(%error, "a connection ended early");
     }
 }
 
-/// Waits for the end of [`serve`] after the calls are over.
+/// Waits for [`serve`] to end, once calls are over.
 pub(super) async fn join(serving: tokio::task::JoinHandle<()>) {
     let abort = serving.abort_handle();
     if tokio::time::timeout(LAST_WORDS, serving).await.is_err() {
@@ -154,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// What is answered to a head of so many bytes that comes in pieces.
+    /// The response to a head of that size, sent in pieces.
     async fn answered(size: usize, piece: usize) -> String {
         let config = ServerConfig::default();
         let (mut client, server): (DuplexStream, _) = duplex(1 << 20);
@@ -170,7 +171,7 @@ mod tests {
         let line = "GET / HTTP/1.1\r\nconnection: close\r\nx: ";
         let head = format!("{line}{}\r\n\r\n", "y".repeat(size - line.len() - 4));
         for piece in head.as_bytes().chunks(piece) {
-            // It may have been refused already.
+            // It may be refused already.
             let _ = client.write_all(piece).await;
             tokio::task::yield_now().await;
         }

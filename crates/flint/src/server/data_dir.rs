@@ -1,4 +1,4 @@
-//! The data directory: opening it, and what is in the way.
+//! Opens the data directory, and explains failures.
 
 use std::{
     fs,
@@ -15,10 +15,10 @@ use crate::{
     failure::{Exit, Failure},
 };
 
-/// The code of a failure because another server has the data directory.
+/// The error code when another server uses the data directory.
 const IN_USE: &str = "data_dir_in_use";
 
-/// Opens the store, off the threads that serve.
+/// Opens the store on a blocking thread.
 pub(super) async fn open_store(config: &Config) -> Result<SqliteStore, Failure> {
     let store = &config.store;
     let retention = Retention {
@@ -28,8 +28,8 @@ pub(super) async fn open_store(config: &Config) -> Result<SqliteStore, Failure> 
     open(config, retention).await
 }
 
-/// The same for a command that works on data which no server uses. It removes no records: how long they are kept is said to the server, and may be said where the
-/// command does not look.
+/// The same for a command that works on data without a server. It applies no retention, which is configured
+/// for the server, possibly where the command does not look.
 pub(crate) async fn open_unserved(config: &Config) -> Result<SqliteStore, Failure> {
     open(config, Retention::NONE).await
 }
@@ -49,7 +49,7 @@ async fn open(config: &Config, retention: Retention) -> Result<SqliteStore, Fail
     }
 }
 
-/// A store's error as a failure; the store's own words name the repair step.
+/// A store's error as a failure; its own text contains the next step.
 pub(crate) fn explain_store(error: StoreError) -> Failure {
     let (code, hint) = match &error {
         StoreError::InUse { .. } => (IN_USE, None),
@@ -67,7 +67,7 @@ pub(crate) fn explain_store(error: StoreError) -> Failure {
     }
 }
 
-/// That somebody else could replace what the server keeps, and the runtimes' code that it runs from there, if it is so.
+/// A warning if other users could replace the server's data, which includes the runtimes' code.
 pub(super) fn open_to_others(data_dir: &Path) -> Option<String> {
     let data = fs::metadata(data_dir).ok()?;
     let own = [0, rustix::process::geteuid().as_raw()];
@@ -78,10 +78,10 @@ pub(super) fn open_to_others(data_dir: &Path) -> Option<String> {
         .then(|| format!("{} belongs to another user, {}: chown it", data_dir.display(), data.uid()))
 }
 
-/// What a start has to remove when it fails: the directories that it made.
+/// The directories that a start has created, to be removed if it fails.
 pub(super) struct Made {
     data_dir: PathBuf,
-    /// Directories that did not exist, the deepest first; empty when the data directory was there.
+    /// Directories that did not exist, the deepest first; empty if the data directory existed.
     missing: Vec<PathBuf>,
 }
 
@@ -94,21 +94,21 @@ impl Made {
         Self { data_dir: data_dir.to_owned(), missing: missing.collect() }
     }
 
-    /// The start failed for that reason: nothing of it is left.
+    /// Removes what the failed start created.
     pub(super) fn remove(&self, reason: &anyhow::Error) {
         let is_others = reason.downcast_ref::<Failure>().is_some_and(|failure| failure.code == IN_USE);
         if self.missing.is_empty() || is_others {
             return;
         }
-        // Everything in it was made by this start.
+        // Everything in it was created by this start.
         let _ = fs::remove_dir_all(&self.data_dir);
         for parent in self.missing.iter().skip(1) {
-            // Only if nobody else has put something there meanwhile.
+            // Only if nobody has put anything there meanwhile.
             let _ = fs::remove_dir(parent);
         }
     }
 
-    /// The start worked.
+    /// The start succeeded: nothing is removed.
     pub(super) fn keep(self) {}
 }
 
@@ -136,7 +136,7 @@ mod tests {
         store.activations().append(serde_json::from_value(record).unwrap());
         store.close().await.unwrap();
         let store = open_unserved(&config).await.unwrap();
-        // Longer than a server keeps it, and than the log takes to look.
+        // Longer than a record's retention and the log's interval.
         tokio::time::sleep(Duration::from_millis(2500)).await;
         let (guest, all) = (NamespaceName::parse("guest").unwrap(), ActivationQuery::default());
         assert_eq!(store.activations().count(&guest, &all).await.unwrap(), 1);
@@ -165,7 +165,7 @@ mod tests {
         let deep = base.path().join("a/b/data");
         let made = Made::in_case_of_failure(&deep);
         fs::create_dir_all(deep.join("blobs")).unwrap();
-        // Another server has come first, and made it.
+        // Another server was first, and created it.
         made.remove(&explain_store(StoreError::InUse { path: deep.clone(), pid: 1 }).into());
         assert!(deep.join("blobs").exists());
         let failed = anyhow::anyhow!("it failed");

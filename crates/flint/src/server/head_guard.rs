@@ -1,5 +1,5 @@
-//! How large a request's head may be. hyper bounds what it reads before it has a whole head, and says nothing to those beyond that; this says what the bound is
-//! to the others.
+//! Limits the size of a request's head. hyper bounds what it reads before a head is complete, without telling
+//! the client the limit; this module does for heads that hyper accepts.
 
 use axum::{
     http::{Request, StatusCode},
@@ -11,7 +11,7 @@ use super::refusal;
 
 const HINT: &str = "send less in headers and query; the operator raises it by server.max_header";
 
-/// The refusal in the front's own form, of a head larger than this.
+/// The refusal, in the front's format, of a head larger than this.
 pub(super) fn refusal<B>(request: &Request<B>, most: ByteSize, native: bool) -> Option<Response> {
     let size = size(request);
     if size as u64 <= most.as_u64() {
@@ -27,7 +27,7 @@ pub(super) fn refusal<B>(request: &Request<B>, most: ByteSize, native: bool) -> 
     ))
 }
 
-/// As it is usually written: one space after each colon.
+/// In the usual form: one space after each colon.
 fn size<B>(request: &Request<B>) -> usize {
     const LINE: usize = "  HTTP/1.1\r\n".len();
     const FIELD: usize = ": \r\n".len();

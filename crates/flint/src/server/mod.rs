@@ -1,4 +1,4 @@
-//! `flint up`: every part of the server, put together and taken apart.
+//! `flint up`: starts and stops all parts of the server.
 
 mod address;
 mod banner;
@@ -33,10 +33,10 @@ use crate::{
 
 /// Runs the server until it is told to stop.
 pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
-    // Signals are caught from here on: a stop during the start goes through the same clean-up.
+    // Signals are handled from here on, so that a stop during the start cleans up as well.
     let mut signals = stop::Signals::listen().context("listening for signals")?;
     let address = address::Listen::parse(&config.server.listen)?;
-    // Before anything is made: a busy port is the commonest reason why a server does not start.
+    // First of all: a busy port is the most common reason for a failed start.
     let listener = address.bind().await?;
     let made = data_dir::Made::in_case_of_failure(&config.server.data_dir);
     let started = tokio::select! {
@@ -73,7 +73,7 @@ pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
     tokio::select! {
         () = parts.shutdown(config.server.drain_timeout, serving) => info!("stopped"),
         signal = signals.next() => {
-            // The launcher ends with this process, and every sandbox with it; the next start sweeps.
+            // The launcher ends with this process, and every sandbox with it; the next start cleans up.
             tracing::warn!(signal, "stopping now: calls that run are lost");
             return Ok(Exit::Local);
         }

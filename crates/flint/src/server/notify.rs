@@ -1,4 +1,5 @@
-//! Tells systemd how the server is, when it was started with `Type=notify`: https://www.freedesktop.org/software/systemd/man/sd_notify.html
+//! Notifies systemd of the server's state, if started with `Type=notify`:
+//! https://www.freedesktop.org/software/systemd/man/sd_notify.html
 
 use std::os::{
     linux::net::SocketAddrExt,

@@ -1,5 +1,5 @@
-//! The operator's key, and where the server is: `operator.json` in the data directory, for its owner's eyes only. Who can read it
-//! may do everything with the data anyway.
+//! The operator's key and the server's address: `operator.json` in the data directory, readable by its owner
+//! only, who has full access to the data anyway.
 
 use std::{
     fs, io,
@@ -17,18 +17,18 @@ use crate::failure::Failure;
 
 const FILE: &str = "operator.json";
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OperatorFile {
     /// The operator's key, `uuid:secret`.
     key: String,
-    /// Where the server answers; absent while none runs.
+    /// The server's URL; absent while none runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
 }
 
 impl OperatorFile {
-    /// Reads it; `None` when there is none.
+    /// Reads the file, if it exists.
     pub(crate) fn read(data_dir: &Path) -> Result<Option<Self>, Failure> {
         let path = data_dir.join(FILE);
         let text = match fs::read_to_string(&path) {
@@ -47,12 +47,12 @@ impl OperatorFile {
         ApiKey::parse(&file.key).is_some().then_some(Some(file)).ok_or_else(wrong)
     }
 
-    /// Reads it, or makes one with a new key.
+    /// Reads the file, or creates it with a new key.
     pub(crate) fn read_or_make(data_dir: &Path) -> Result<Self, Failure> {
         if let Some(file) = Self::read(data_dir)? {
             return Ok(file);
         }
-        // Two random UUIDs without hyphens are 64 characters, of which 244 bits are random.
+        // Two random UUIDs without hyphens: 64 characters with 244 random bits.
         let secret = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let key = ApiKey { id: KeyId(Uuid::new_v4()), secret };
         let file = Self { key: key.expose(), url: None };
@@ -60,7 +60,7 @@ impl OperatorFile {
         Ok(file)
     }
 
-    /// Writes it in one step.
+    /// Writes the file atomically.
     pub(crate) fn write(&self, data_dir: &Path) -> Result<(), Failure> {
         let path: PathBuf = data_dir.join(FILE);
         let new = data_dir.join(format!("{FILE}.new"));
@@ -73,7 +73,8 @@ impl OperatorFile {
             .and_then(|mut file| {
                 Owner::of(data_dir).map_or(Ok(()), |owner| owner.give(&file))?;
                 file.write_all(&serde_json::to_vec(self).unwrap_or_default())?;
-                // A power cut must not leave the new name without what it stands for: the next start would refuse that.
+                // After a power failure the new name must not refer to an empty file, which the next start
+                // would refuse.
                 file.sync_all()
             })
             .and_then(|()| fs::rename(&new, &path));
@@ -89,12 +90,12 @@ impl OperatorFile {
         })
     }
 
-    /// The key as clients send it.
+    /// The key in the form that clients send.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
-    /// The key as the API checks it.
+    /// The key in the form that the API checks.
     pub(crate) fn api_key(&self) -> Option<ApiKey> {
         ApiKey::parse(&self.key)
     }

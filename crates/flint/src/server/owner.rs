@@ -1,4 +1,5 @@
-//! Whose the data is: what root makes in a directory of another user's is given to that user, whose server could not open it otherwise.
+//! Ownership of data: what root creates in another user's directory is given to that user, whose server could
+//! not open it otherwise.
 
 use std::{
     fs::{self, File},
@@ -7,7 +8,7 @@ use std::{
     path::Path,
 };
 
-/// A user and a group other than root's, while this process is root.
+/// A user and group other than root's, while this process runs as root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     uid: u32,
@@ -15,29 +16,30 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Who has the file or directory at `path`; `None` where that is root or nobody, and where this process may not give files away.
+    /// The owner of `path`; `None` for root or nobody, and if this process may not change ownership.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let data = fs::metadata(path).ok()?;
         let is_others = rustix::process::geteuid().is_root() && data.uid() != 0;
         is_others.then(|| Self { uid: data.uid(), gid: data.gid() })
     }
 
-    /// Gives away a file that this process has just made.
+    /// Changes the owner of a file that this process has just created.
     pub(super) fn give(self, file: &File) -> io::Result<()> {
         fchown(file, Some(self.uid), Some(self.gid))
     }
 
-    /// Takes a directory, so that its owner puts nothing into it until [`Owner::give_all`].
+    /// Takes ownership of a directory, so that its owner cannot write to it until [`Owner::give_all`].
     pub(crate) fn take(dir: &Path) -> io::Result<()> {
         chown(dir, Some(0), Some(0))
     }
 
-    /// Gives away a directory that root alone can write to, and what is in it. A file that has other names stays as it is: they may be anywhere.
+    /// Changes the owner of a directory to which only root can write, and of its contents. A file with
+    /// further hard links stays as it is: they may be anywhere.
     pub(crate) fn give_all(self, dir: &Path) -> io::Result<()> {
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
             let data = entry.metadata()?;
-            // What `mkfs` leaves in a mount point is root's.
+            // `mkfs` leaves this in a mount point, owned by root.
             if entry.file_name() == "lost+found" {
                 continue;
             }
@@ -64,7 +66,7 @@ mod tests {
         fs::write(&elsewhere, "root's").unwrap();
         fs::hard_link(&elsewhere, data.join("planted")).unwrap();
         std::os::unix::fs::symlink(&elsewhere, data.join("link")).unwrap();
-        // Nothing is given to root, nor by others than root.
+        // Ownership is neither given to root nor changed by others than root.
         assert_eq!(Owner::of(dir.path()), None);
         if !rustix::process::geteuid().is_root() {
             return;

@@ -1,4 +1,4 @@
-//! The composition root: every part of the server, who gets which, and in what order they come and go.
+//! The composition root: creates every part of the server, connects them, and starts and stops them in order.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -45,9 +45,9 @@ use crate::{
 /// A running server.
 pub(super) struct Parts {
     pub(super) controller: Arc<Controller>,
-    /// Where it answers.
+    /// Its URL.
     pub(super) url: String,
-    /// Whether the guest key works.
+    /// Whether the guest key is valid.
     pub(super) guest: bool,
     fronts: Arc<Fronts>,
     gates: Option<Gates>,
@@ -59,7 +59,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Brings up everything in order. What was brought up before a failure is taken down again.
+    /// Starts everything in order. After a failure, what was started is stopped again.
     pub(super) async fn start(config: &Config, bound: SocketAddr) -> anyhow::Result<Self> {
         let store = Arc::new(open_store(config).await?);
         let data_dir =
@@ -153,12 +153,13 @@ impl Parts {
         Ok(Self { controller, url, guest, fronts, gates, feed, store, launcher, data_dir, operator })
     }
 
-    /// What answers requests.
+    /// The service that answers requests.
     pub(super) fn service(&self) -> Arc<Fronts> {
         Arc::clone(&self.fronts)
     }
 
-    /// Ends everything in order: no further calls, the running ones (at most `within`), connections, records, sandboxes.
+    /// Stops everything in order: admission, running calls (at most `within`), connections, records,
+    /// sandboxes.
     pub(super) async fn shutdown(self, within: Duration, serving: JoinHandle<()>) {
         let Self { controller, fronts, gates, feed, store, launcher, data_dir, mut operator, .. } = self;
         feed.close();
@@ -166,14 +167,14 @@ impl Parts {
         close(gates).await;
         connections::join(serving).await;
         drop((fronts, controller));
-        // While the directory is still this server's: the next one writes there as soon as it is closed.
+        // While this server still owns the directory: the next one writes the file once it is closed.
         operator.url = None;
         if let Err(error) = operator.write(&data_dir) {
             warn!(%error, "operator.json still says where the server was");
         }
         let closed = match Arc::into_inner(store) {
             Some(store) => store.close().await,
-            // Somebody still reads; dropping the last handle closes it.
+            // Still in use; dropping the last handle closes it.
             None => Ok(()),
         };
         if let Err(error) = closed {
@@ -183,7 +184,7 @@ impl Parts {
     }
 }
 
-/// Takes over the data: nobody is let in from outside before there is a key of their own.
+/// Takes over the data: a server reachable from outside needs a key of its own first.
 async fn begin(
     controller: &Arc<Controller>,
     bound: SocketAddr,
@@ -200,7 +201,7 @@ async fn begin(
         .into());
     }
     let mut operator = OperatorFile::read_or_make(data_dir)?;
-    // Nothing is written that is there already: the disk may be full.
+    // Nothing is written needlessly: the disk may be full.
     if operator.url.as_deref() != Some(url) {
         operator.url = Some(url.to_owned());
         operator.write(data_dir)?;
@@ -209,7 +210,7 @@ async fn begin(
     Ok(operator)
 }
 
-/// The launcher of this data directory's sandboxes, once those of an earlier life are gone.
+/// The launcher of this data directory's sandboxes, after those of an earlier run are removed.
 async fn launch(config: &Config, data_dir: &Path) -> anyhow::Result<Launcher> {
     let state_dir = data_dir.join("sandbox");
     let swept = {
@@ -222,7 +223,7 @@ async fn launch(config: &Config, data_dir: &Path) -> anyhow::Result<Launcher> {
     if (SweepReport { problems: Vec::new(), ..swept.clone() }) != SweepReport::default() {
         info!(?swept, "removed what an earlier server left behind");
     }
-    // The same directory has the same name in every life, so that a later one finds what an earlier one left.
+    // Derived from the directory, so that a later run finds the remains of an earlier one.
     let mut name = DefaultHasher::new();
     data_dir.hash(&mut name);
     let launcher = LauncherConfig {
@@ -241,7 +242,7 @@ async fn launch(config: &Config, data_dir: &Path) -> anyhow::Result<Launcher> {
     })
 }
 
-/// The executor of Wasm functions. Its pool is made for the memory that all instances share.
+/// The executor of Wasm functions. Its pool is sized for the memory of all instances.
 async fn wasm(
     config: &Config,
     data_dir: &Path,
@@ -256,7 +257,7 @@ async fn wasm(
     let is_used = folder.exists();
     let executor = Arc::new(WasmExecutor::new(settings, &folder, services, Workshop::Sandboxes(house)));
     if is_used {
-        // So that the first call of a function does not wait for it.
+        // Prewarmed, so that a function's first call does not wait for it.
         let executor = Arc::clone(&executor);
         tokio::spawn(async move {
             if let Err(error) = executor.open().await {
@@ -267,7 +268,7 @@ async fn wasm(
     Ok(executor)
 }
 
-/// Ends the gates, and lets go of what they hold of the server.
+/// Ends the gates, and drops their references to the server.
 async fn close(gates: Option<Gates>) {
     if let Some(gates) = gates {
         gates.close().await;
@@ -317,7 +318,7 @@ fn controller_config(config: &Config, guest: bool, url: &str) -> ControllerConfi
     }
 }
 
-/// What OpenWhisk's clients show as the server's build.
+/// The build shown by OpenWhisk's clients.
 fn front_config(web_hosts: Vec<String>) -> FrontConfig {
     let default = FrontConfig::default();
     FrontConfig {
@@ -343,7 +344,7 @@ fn stores_of(store: &SqliteStore) -> Stores {
     }
 }
 
-/// How others reach it: every interface is this machine's name to itself.
+/// The URL for clients; an unspecified address is replaced by a loopback one.
 fn url_of(bound: SocketAddr) -> String {
     match bound.ip().is_unspecified() {
         true => format!("http://127.0.0.1:{}", bound.port()),
@@ -351,7 +352,7 @@ fn url_of(bound: SocketAddr) -> String {
     }
 }
 
-/// The data as a whole.
+/// Maintenance operations on the data as a whole.
 struct Data(Arc<SqliteStore>);
 
 #[async_trait]
@@ -362,7 +363,7 @@ impl Maintenance for Data {
     }
 }
 
-/// The API on data that no server uses: for administration before the first start. It runs no functions.
+/// The API on data without a server, for administration before the first start. It runs no functions.
 pub(crate) fn offline_api(config: &Config, store: &SqliteStore, operator: &OperatorFile) -> Router {
     let invoker = Invoker::new(InvokerConfig::default(), Vec::new(), store.blobs());
     let scheduler = Scheduler::new(SchedulerConfig::default(), Arc::clone(&invoker));

@@ -1,4 +1,4 @@
-//! What is refused before a front sees it, in that front's own form.
+//! Refusals of requests before they reach a front, in that front's format.
 
 use axum::{
     body::Body,
@@ -7,7 +7,7 @@ use axum::{
 };
 use serde_json::json;
 
-/// The refusal, as the native API says it or as OpenWhisk's does.
+/// The refusal, in the format of the native API or of OpenWhisk's.
 pub(super) fn refusal(status: StatusCode, code: &str, message: &str, hint: &str, native: bool) -> Response {
     let body = match native {
         true => json!({ "error": { "code": code, "message": message, "hint": hint } }),

@@ -1,4 +1,4 @@
-//! Where the key of secrets is kept: a file for its owner's eyes only, or a variable of the environment.
+//! Storage of the encryption keys of secrets: a file readable by its owner only, or an environment variable.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,12 +12,12 @@ use flint_controller::{SecretKey, SecretKeys};
 use super::Owner;
 use crate::config::Config;
 
-/// In the data directory, unless `secrets.key_file` names another file.
+/// Within the data directory, unless `secrets.key_file` names another file.
 pub(crate) const KEY_FILE: &str = "secrets.key";
 
 const HEAD: &str = "# Keys of Flint's secrets, 64 hex digits a line: the first encrypts, all decrypt.\n# Without them the secrets are lost. A backup does not have them: keep a copy elsewhere.\n";
 
-/// Keys as the configuration says.
+/// The storage chosen by the configuration.
 #[derive(Debug)]
 pub(super) enum KeptKeys {
     File(PathBuf),
@@ -35,7 +35,7 @@ impl KeptKeys {
         }
     }
 
-    /// The file, for who is about to write it.
+    /// The file, for writing.
     fn file(&self) -> Result<&Path, String> {
         match self {
             Self::File(path) => Ok(path),
@@ -73,7 +73,7 @@ impl SecretKeys for KeptKeys {
     fn create(&self) -> Result<SecretKey, String> {
         let (path, key) = (self.file()?, SecretKey::generate()?);
         if path.exists() {
-            // Another one was made meanwhile, or what is there has no key.
+            // Another key was created meanwhile, or the file contains no key.
             return Err(format!("{} is there already and has no key that can be used", path.display()));
         }
         write(path, std::slice::from_ref(&key))?;
@@ -93,13 +93,13 @@ impl SecretKeys for KeptKeys {
     }
 }
 
-/// The keys in some lines.
+/// Parses one key per line.
 fn read<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Vec<SecretKey>, String> {
     let lines = lines.map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(SecretKey::parse).collect()
 }
 
-/// Writes all of it, durably, or nothing.
+/// Writes the file atomically and durably.
 fn write(path: &Path, keys: &[SecretKey]) -> Result<(), String> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
@@ -160,7 +160,7 @@ mod tests {
         let path = dir.path().join("secrets.key");
         let keys = KeptKeys::File(path.clone());
         let owner = || fs::metadata(&path).map(|data| (data.uid(), data.gid())).unwrap();
-        // Nobody's link is followed.
+        // Links are not followed.
         std::os::unix::fs::symlink("elsewhere", dir.path().join("secrets.key.new")).unwrap();
         keys.create().unwrap();
         assert!(owner() == (65534, 65534) && !dir.path().join("elsewhere").exists());

@@ -1,18 +1,18 @@
-//! When to stop.
+//! Signals that stop the server.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM, SIGINT, and that the terminal went away.
+/// SIGTERM, SIGINT and SIGHUP.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// Only the first one: a shell and the kernel both send one.
+    /// Only the first counts: the shell and the kernel both send one.
     hangup: Option<Signal>,
 }
 
 impl Signals {
     pub(super) fn listen() -> std::io::Result<Self> {
-        // `nohup` has it ignored, which listening would undo.
+        // `nohup` has SIGHUP ignored, which installing a handler would undo.
         let hangup = (!is_hangup_ignored()).then(|| signal(SignalKind::hangup())).transpose()?;
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -21,7 +21,7 @@ impl Signals {
         })
     }
 
-    /// The next one's name. Cancellation-safe.
+    /// The name of the next signal. Cancellation-safe.
     pub(super) async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",

@@ -1,4 +1,4 @@
-//! The activation log, with an ear on it for those who follow logs.
+//! Wraps the activation log to publish records to clients that follow logs.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use flint_api_native::ActivationFeed;
 use flint_model::{Activation, ActivationId, NamespaceName};
 use flint_store::{ActivationLog, ActivationLogStats, ActivationQuery, Page, StoreError};
 
-/// Tells the feed of every record and hands it on.
+/// Publishes every record and passes it on.
 pub(super) struct TappedLog {
     pub(super) log: Arc<dyn ActivationLog>,
     pub(super) feed: ActivationFeed,
@@ -21,7 +21,7 @@ impl ActivationLog for TappedLog {
     }
 
     fn offer(&self, record: Activation) -> Result<(), Box<Activation>> {
-        // It may be offered more than once, and is told once.
+        // A record may be offered more than once, but is published once.
         let told = self.feed.is_followed(&record.namespace).then(|| record.clone());
         self.log.offer(record)?;
         told.iter().for_each(|record| self.feed.publish(record));

@@ -1,7 +1,9 @@
-//! The timeouts of one connection, for hyper: it sets one for the head of each request, and takes it back when that has come.
+//! Timeouts of one connection, for hyper, which sets one for the head of each request and cancels it when the
+//! head has arrived.
 //!
-//! Setting a timer of the runtime and taking it back costs a lock, each time, that all threads share. So a connection has one timer for all its
-//! timeouts: a timeout that is taken back leaves it running, and it is set anew when it runs out before the timeout that uses it then.
+//! Setting and cancelling a timer of the runtime each takes a lock shared by all threads. A connection
+//! therefore has one timer for all its timeouts: a cancelled timeout leaves it running, and it is set again
+//! if it fires before the timeout that uses it then.
 
 use std::{
     future::Future,
@@ -15,15 +17,15 @@ use hyper::rt::{Sleep, Timer};
 
 type Running = Pin<Box<tokio::time::Sleep>>;
 
-/// Makes the timeouts of one connection.
+/// Creates the timeouts of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConnectionTimer(Arc<Mutex<Option<Running>>>);
 
-/// A timeout. Two at the same time have a timer each.
+/// A timeout. Concurrent ones have a timer each.
 struct Timeout {
     at: Instant,
     timer: Option<Running>,
-    /// Where the timer is left for the next one.
+    /// Where the timer is left for the next timeout.
     left: ConnectionTimer,
 }
 
@@ -89,12 +91,12 @@ mod tests {
         let timer = ConnectionTimer::default();
         let begun = async |duration: Duration| {
             let (until, mut timeout) = (Instant::now() + duration, timer.sleep(duration));
-            // Set, and not over.
+            // Set, and not elapsed.
             let first = poll_fn(|context| Poll::Ready(timeout.as_mut().poll(context))).await;
             assert!(first.is_pending() || Instant::now() >= until);
             (until, timeout)
         };
-        // Taken back, they leave a timer for an earlier time, and one for a later.
+        // Cancelled ones leave a timer with an earlier or a later time.
         for before in [Duration::from_millis(1), LATE] {
             drop(begun(before).await);
             let (until, timeout) = begun(SOON).await;

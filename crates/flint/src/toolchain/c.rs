@@ -9,7 +9,7 @@ use std::{
 use super::{Job, Output, cannot_write, find, missing, run::Runner};
 use crate::failure::Failure;
 
-/// The helper for the core ABI; a project has its own copy, a single file may include this one.
+/// The header for the core ABI; a project has its own copy, a single file may include this one.
 const HEADER: &str = include_str!("../../../../functions/wasm/c-hello/flint.h");
 const HEADER_NAME: &str = "flint.h";
 const INSTALL: &str = "apt-get install clang lld wasi-libc libclang-rt-dev-wasm32 (Debian, Ubuntu), or unpack wasi-sdk and set WASI_SDK_PATH to it";
@@ -26,10 +26,10 @@ pub(super) fn build(job: Job<'_>, runner: &Runner<'_>, scratch: &Path) -> Result
     fs::write(&header, HEADER).map_err(|error| cannot_write(&header, &error))?;
     let file = scratch.join("function.wasm");
     let mut command = Command::new(clang);
-    // The stack comes first in memory, so that one that grows too deep traps and does not write over data.
+    // The stack is placed first in memory, so that an overflow traps instead of overwriting data.
     command.args(["--target=wasm32-wasi", "-O2", "-Wall", "-Wl,--stack-first", "-Wl,-z,stack-size=1048576"]);
     if speaks_the_core_abi(&sources) {
-        // A library that is called, not a program that runs once.
+        // Reactor: a library that is called, not a program that runs once.
         command.arg("-mexec-model=reactor");
     }
     command.arg("-I").arg(scratch).arg("-o").arg(&file);
@@ -39,7 +39,7 @@ pub(super) fn build(job: Job<'_>, runner: &Runner<'_>, scratch: &Path) -> Result
     Ok(Output { file, with: "clang for wasm32-wasi".to_owned() })
 }
 
-/// Names what is missing beside the compiler, which would say it less clearly.
+/// Names missing parts of the toolchain, more clearly than the compiler would.
 fn check_parts(job: Job<'_>, runner: &Runner<'_>, clang: &Path) -> Result<(), Failure> {
     let parts = [
         ("-print-prog-name=wasm-ld", "the linker wasm-ld (package lld)"),
@@ -49,7 +49,7 @@ fn check_parts(job: Job<'_>, runner: &Runner<'_>, clang: &Path) -> Result<(), Fa
     for (question, part) in parts {
         let mut ask = Command::new(clang);
         ask.args(["--target=wasm32-wasi", "-rtlib=compiler-rt", question]);
-        // What it does not find is answered with the bare name.
+        // For a file it does not find, the compiler prints the bare name.
         let found = runner.run(&mut ask)?;
         let found = Path::new(found.trim());
         if !found.is_absolute() || !found.exists() {
@@ -59,7 +59,7 @@ fn check_parts(job: Job<'_>, runner: &Runner<'_>, clang: &Path) -> Result<(), Fa
     Ok(())
 }
 
-/// The file, or those at the top of the directory.
+/// The file, or the C files at the top of the directory.
 fn sources(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);

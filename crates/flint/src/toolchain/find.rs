@@ -1,4 +1,4 @@
-//! Where the tools are.
+//! Finds build tools.
 
 use std::{
     env,
@@ -21,17 +21,18 @@ pub(super) fn program(name: &str, directories: &[PathBuf]) -> Option<PathBuf> {
     beside(name, directories).or_else(|| beside(name, &env::split_paths(&path).collect::<Vec<_>>()))
 }
 
-/// What lets users put files beside each other's, as in /tmp.
+/// World-writable and sticky, like /tmp: anybody can put files there.
 const SHARED: u32 = 0o1002;
 const OTHERS_WRITE: u32 = 0o002;
 
-/// `below` in a directory and in those above it: where npm and virtual environments put a project's tools. It ends before the first one in
-/// which another user could have put them.
+/// `below` in a directory and its ancestors, where npm and virtual environments install a project's tools.
+/// Ends before the first directory in which another user could have put them.
 pub(super) fn upwards(from: &Path, below: &[&str]) -> Vec<PathBuf> {
     let from = from.canonicalize().unwrap_or_else(|_| from.to_owned());
     let user = rustix::process::geteuid().as_raw();
     let is_trusted = |meta: &Metadata| meta.mode() & OTHERS_WRITE == 0 && [0, user].contains(&meta.uid());
-    // The project's own was named by the user, and what lies in it is built; a file in /tmp does not make /tmp a project.
+    // The user named the project's own directory, and its contents are built anyway; but a file in /tmp does
+    // not make /tmp a project.
     let is_project = |meta: &Metadata| meta.mode() & SHARED != SHARED;
     let is_searched = |(above, directory): &(usize, &Path)| {
         directory.metadata().is_ok_and(|meta| if *above == 0 { is_project(&meta) } else { is_trusted(&meta) })
@@ -40,7 +41,7 @@ pub(super) fn upwards(from: &Path, below: &[&str]) -> Vec<PathBuf> {
     searched.flat_map(|(_, directory)| below.iter().map(|below| directory.join(below))).collect()
 }
 
-/// The project's directory: that of a single file is the one it lies in.
+/// The project's directory; for a single file, the one that contains it.
 pub(super) fn directory_of(path: &Path) -> &Path {
     match path.is_dir() {
         true => path,
@@ -80,7 +81,7 @@ mod tests {
         mode(&shared, 0o1777);
         assert_eq!(found(&project), [true, true, false, false]);
         assert_eq!(found(&shared), [false; 4]);
-        // Some file systems show everything so: the project is the user's choice.
+        // Some file systems report this mode for everything: the project is the user's choice.
         mode(&project, 0o777);
         assert_eq!(found(&project), [true, true, false, false]);
         if rustix::process::geteuid().is_root() {

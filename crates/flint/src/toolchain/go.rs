@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use super::{Job, Output, find, missing, run::Runner};
 use crate::failure::Failure;
 
-/// The first release that builds for wasip1.
+/// The first minor version that builds for wasip1.
 const MINOR: u32 = 21;
 const INSTALL: &str = "install Go 1.21 or later: https://go.dev/doc/install (`apt-get install golang-go` where that is new enough)";
 
@@ -21,7 +21,7 @@ pub(super) fn build(job: Job<'_>, runner: &Runner<'_>, scratch: &Path) -> Result
     }
     let file = scratch.join("function.wasm");
     let mut command = Command::new(go);
-    // Without the tables of a debugger, with the names that a backtrace shows.
+    // Without debugger tables, but with the names that a backtrace shows.
     command.args(["build", "-trimpath", "-ldflags=-w", "-o"]).arg(&file);
     match (job.main, job.path.is_dir()) {
         (Some(package), _) => command.arg(package),

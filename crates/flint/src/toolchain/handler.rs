@@ -1,4 +1,5 @@
-//! What handlers in JavaScript and Python have in common: the glue around them, and a copy of their project to put it into.
+//! Code shared by handlers in JavaScript and Python: the glue around them, and a copy of the project to put
+//! it into.
 
 use std::{
     fs,
@@ -11,11 +12,12 @@ use crate::{
     package::contents::{self, What},
 };
 
-/// What a handler becomes: a WASI program.
+/// The WIT world of a handler: a WASI program.
 pub(super) const WIT: &str = include_str!("glue/command.wit");
 pub(super) const WORLD: &str = "handler";
 
-/// A copy of the project (a directory without `skip`, or one file) in `into`: tools leave caches beside what they read.
+/// Copies the project (a directory without `skip`, or one file) to `into`, since tools leave caches beside
+/// the files they read.
 pub(super) fn copy(path: &Path, into: &Path, skip: &[impl AsRef<Path>]) -> Result<(), Failure> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -33,7 +35,7 @@ pub(super) fn copy(path: &Path, into: &Path, skip: &[impl AsRef<Path>]) -> Resul
         let to = into.join(&entry.name);
         match entry.what {
             What::Directory => fs::create_dir_all(&to).map_err(failed(&entry.path))?,
-            // Links lead nowhere in some of the tools' sandboxes: what they mean is copied.
+            // Copied as files: links do not resolve in some of the tools' sandboxes.
             What::File { .. } | What::Link(_) if entry.path.is_file() => {
                 fs::copy(&entry.path, &to).map(drop).map_err(failed(&entry.path))?;
             }
@@ -50,7 +52,7 @@ pub(super) fn write(directory: &Path, name: &str, text: &str) -> Result<PathBuf,
     Ok(file)
 }
 
-/// The names under which the handler is looked for, as a list of string literals.
+/// The names by which the handler is looked up, as a list of string literals.
 pub(super) fn names(job: Job<'_>) -> Result<String, Failure> {
     match job.main {
         None => Ok("'main', 'handler'".to_owned()),

@@ -9,7 +9,7 @@ use super::{Job, Output, find, missing, run::Runner};
 use crate::failure::Failure;
 
 pub(super) fn build(job: Job<'_>, runner: &Runner<'_>) -> Result<Output, Failure> {
-    // mvnw is Maven's own way to bring Maven along.
+    // mvnw is the Maven wrapper, by which a project brings its own Maven.
     let maven = match find::program("mvnw", &[job.path.to_owned()]) {
         Some(wrapper) if wrapper.starts_with(job.path) => Some(wrapper.canonicalize().unwrap_or(wrapper)),
         _ => find::program("mvn", &[]),
@@ -32,7 +32,7 @@ pub(super) fn build(job: Job<'_>, runner: &Runner<'_>) -> Result<Output, Failure
     Ok(Output { file: module(job)?, with: "Maven and TeaVM".to_owned() })
 }
 
-/// The module below `target/`; `--main NAME` chooses NAME.wasm among several.
+/// The module in `target/`; `--main NAME` selects NAME.wasm among several.
 fn module(job: Job<'_>) -> Result<PathBuf, Failure> {
     let mut modules = Vec::new();
     collect(&job.path.join("target"), 4, &mut modules);

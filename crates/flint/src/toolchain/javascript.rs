@@ -1,5 +1,5 @@
-//! JavaScript: componentize-qjs (QuickJS), or componentize-js (StarlingMonkey) where that is installed beside the handler. Either puts
-//! the engine and the loaded handler into a component.
+//! JavaScript: componentize-qjs (QuickJS), or componentize-js (StarlingMonkey) if installed beside the
+//! handler. Either puts the engine and the loaded handler into a component.
 
 mod asynchronous;
 
@@ -24,7 +24,7 @@ use crate::failure::Failure;
 
 const GLUE: &str = include_str!("glue/command.js");
 const HOST: &str = include_str!("glue/host.js");
-/// The event loop of QuickJS; that a handler needs none; that StarlingMonkey has one.
+/// The glue files: QuickJS with an event loop, QuickJS without, and StarlingMonkey with its own.
 const LOOP: &[(&str, &str)] = &[
     ("flint-engine.js", include_str!("glue/quickjs.js")),
     ("flint-loop.js", include_str!("glue/loop.js")),
@@ -33,32 +33,33 @@ const LOOP: &[(&str, &str)] = &[
 ];
 const STILL: &[(&str, &str)] = &[("flint-engine.js", include_str!("glue/still.js"))];
 const STARLINGMONKEY: &[(&str, &str)] = &[("flint-engine.js", include_str!("glue/starling.js"))];
-/// `WORLD` with what the event loop needs.
+/// `WORLD` with the imports of the event loop.
 const WAITING_WORLD: &str = "waiting-handler";
-/// Has all that waits use the global Promise, which is the event loop's.
+/// Translates all code that waits to the global Promise, which belongs to the event loop.
 const TRANSLATE: &[&str] =
     &["--supported:async-await=false", "--supported:async-generator=false", "--supported:for-await=false"];
-/// What esbuild (to 0.28 at least) has its asynchronous generators do that are left early, and what is right: the first `await` of a `finally`
-/// was the end of it, because the generator was told to return once more. Only what `yield*` gave is to be told again.
+/// A bug of esbuild (0.28 at least) in asynchronous generators that are left early, and its correction: the
+/// first `await` in a `finally` ended the generator, because it was told to return once more. Only values
+/// from `yield*` are to be passed on.
 const LEFT_EARLY: (&str, &str) = (r#"k === "return" ? k : "next""#, r#"k === "return" && v[1] ? k : "next""#);
-/// A handler that esbuild has translated, or that was no ES module.
+/// A handler that esbuild has translated, or that was not an ES module.
 const FUNCTION: &str = "flint-function.js";
-/// The releases that this was tried with.
+/// The tested versions.
 const INSTALL: &str =
     "npm install --save-dev componentize-qjs@0.4.5 esbuild (beside the handler, or with -g for every one)";
 const INSTALL_ESBUILD: &str = "npm install --save-dev esbuild";
 
-/// What puts JavaScript into a component.
+/// The tool that puts JavaScript into a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Engine {
-    /// Small and quick to build. Its event loop is the glue's.
+    /// Small and quick to build. The glue provides its event loop.
     QuickJs(PathBuf),
-    /// Has an event loop and the web's own functions.
+    /// Has an event loop and the web's APIs.
     StarlingMonkey(PathBuf),
 }
 
 impl Engine {
-    /// The one beside the handler that can do more, else what there is.
+    /// The more capable one if installed beside the handler, otherwise the available one.
     fn find(beside: &[PathBuf]) -> Option<Self> {
         let (small, large) = ("componentize-qjs", "componentize-js");
         find::beside(large, beside)
@@ -71,7 +72,7 @@ impl Engine {
         match self {
             Self::QuickJs(tool) => {
                 let mut command = Command::new(tool);
-                // Hosts with the component model's own asynchrony are few: the synchronous runtime runs on all.
+                // Few hosts support the component model's asynchrony: the synchronous runtime runs on all.
                 command.args(["--sync", "--world", world]).arg("--wit").arg(wit).arg("--js").arg(glue);
                 command.arg("--module-root").arg(root).arg("-o").arg(file);
                 command
@@ -89,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// What is put around a handler, and the world that this needs.
+    /// The glue around a handler, and the WIT world that it needs.
     fn glue(&self, asynchrony: &Asynchrony) -> (&'static [(&'static str, &'static str)], &'static str) {
         match (self, asynchrony) {
             (Self::StarlingMonkey(_), _) => (STARLINGMONKEY, WORLD),
@@ -126,7 +127,7 @@ pub(super) fn build(job: Job<'_>, runner: &Runner<'_>, scratch: &Path) -> Result
     for (name, text) in around {
         handler::write(&root, name, text)?;
     }
-    // As a string literal, whatever the file is called.
+    // As a string literal, whatever the file's name.
     let function = serde_json::Value::String(function).to_string();
     let glue = GLUE.replace("'@FUNCTION@'", &function).replace("@MAIN@", &handler::names(job)?);
     let glue = handler::write(&root, "flint-command.js", &glue)?;
@@ -136,7 +137,7 @@ pub(super) fn build(job: Job<'_>, runner: &Runner<'_>, scratch: &Path) -> Result
     Ok(Output { file, with: engine.name().to_owned() })
 }
 
-/// Puts the handler into `root`, as the engine takes it, and says by what name it is imported there.
+/// Puts the handler into `root` in the form the engine accepts; returns the name to import it by.
 fn place(
     job: Job<'_>,
     runner: &Runner<'_>,
@@ -167,7 +168,7 @@ fn place(
     Ok(format!("./{FUNCTION}"))
 }
 
-/// What of `node_modules` is not the handler's own: the packages that npm calls `dev`, the tools of a build among them.
+/// The parts of `node_modules` that are not the handler's: npm's `dev` packages, such as build tools.
 fn tools(path: &Path) -> Vec<String> {
     #[derive(Default, Deserialize)]
     struct Lock {
@@ -185,7 +186,7 @@ fn tools(path: &Path) -> Vec<String> {
     dev.chain(["node_modules/.bin".to_owned()]).collect()
 }
 
-/// The file with the handler.
+/// The handler's file.
 fn entry(path: &Path) -> Result<PathBuf, Failure> {
     if !path.is_dir() {
         return Ok(path.to_owned());
@@ -203,7 +204,7 @@ fn entry(path: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// QuickJS loads ES modules, and nothing else.
+/// QuickJS only loads ES modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// An ES module.
@@ -214,7 +215,7 @@ enum Form {
     Requiring,
 }
 
-/// By the extension, else by what the code says: CommonJS is what exports as CommonJS does, and nothing as ES modules do.
+/// By the extension, otherwise by the code: CommonJS has CommonJS exports and no ES module syntax.
 fn form(entry: &Path, text: &str) -> Form {
     let says = |words: &[&str]| {
         text.lines().any(|line| words.iter().any(|word| line.trim_start().starts_with(word)))
@@ -234,7 +235,7 @@ fn form(entry: &Path, text: &str) -> Form {
     }
 }
 
-/// A CommonJS module that requires no other, as an ES module. Its lines keep their numbers.
+/// Wraps a CommonJS module without requires as an ES module, keeping its line numbers.
 fn wrapped(text: &str) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let begin = "const module = { exports: {} }; (function (exports, module) { ";
@@ -243,7 +244,7 @@ fn wrapped(text: &str) -> String {
     )
 }
 
-/// The handler and all that it requires as one ES module, which the engine can run.
+/// Bundles the handler and everything it requires into one ES module for the engine.
 fn bundle(
     runner: &Runner<'_>,
     esbuild: &Path,

@@ -1,4 +1,4 @@
-//! Which sources are built, told by their look.
+//! Recognises sources that have to be built.
 
 use std::{ffi::OsStr, fmt, fs, path::Path};
 
@@ -30,7 +30,8 @@ impl fmt::Display for Language {
     }
 }
 
-/// The language of a file that has to be built: C always, handlers in JavaScript and Python with isolation `wasm`.
+/// The language of a file that has to be built: always for C, and for handlers in JavaScript and Python with
+/// isolation `wasm`.
 pub(crate) fn of_file(path: &Path, args: &FunctionArgs) -> Option<Language> {
     let language = match path.extension().and_then(OsStr::to_str)? {
         "c" => Language::C,
@@ -42,8 +43,8 @@ pub(crate) fn of_file(path: &Path, args: &FunctionArgs) -> Option<Language> {
     wanted(language, args).then_some(language)
 }
 
-/// The language of a directory that has to be built. `kind` is what its files say it is when nothing is built: a compiled
-/// language gives way to it, unless isolation `wasm` is asked for.
+/// The language of a directory that has to be built. `kind` is the runtime of its files without a build: it
+/// takes precedence over a compiled language, unless isolation `wasm` is requested.
 pub(crate) fn of_directory(directory: &Path, kind: Option<&str>, args: &FunctionArgs) -> Option<Language> {
     let has = |name: &str| directory.join(name).is_file();
     let compiled = if has("Cargo.toml") {
@@ -68,7 +69,7 @@ pub(crate) fn of_directory(directory: &Path, kind: Option<&str>, args: &Function
     }
 }
 
-/// Whether what the user said leaves room for building this.
+/// Whether the user's options permit this build.
 fn wanted(language: Language, args: &FunctionArgs) -> bool {
     let wasm = args.isolation == Some(Isolation::Wasm);
     let kind = args.kind.as_deref();
@@ -80,7 +81,7 @@ fn wanted(language: Language, args: &FunctionArgs) -> bool {
     }
 }
 
-/// The language of a handler's runtime, `nodejs:20`.
+/// The language of a handler's runtime, such as `nodejs:20`.
 fn of_kind(kind: &str) -> Option<Language> {
     match kind.trim().split(':').next()? {
         "nodejs" => Some(Language::JavaScript),
@@ -89,7 +90,7 @@ fn of_kind(kind: &str) -> Option<Language> {
     }
 }
 
-/// Other Maven projects make jars, which are deployed as such.
+/// Other Maven projects produce jars, which are deployed as they are.
 fn names_teavm(pom: &Path) -> bool {
     fs::read_to_string(pom).is_ok_and(|text| text.contains("teavm"))
 }

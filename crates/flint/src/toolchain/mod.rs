@@ -1,6 +1,7 @@
-//! From source to a Wasm module or component, with the toolchain found on this machine.
+//! Builds sources into a Wasm module or component, with the toolchain found on this machine.
 //!
-//! A build runs on the user's machine, with the user's rights, as `make` would; the server only ever sees the result.
+//! A build runs on the user's machine with the user's rights, like `make`; the server only ever sees the
+//! result.
 
 mod c;
 mod find;
@@ -29,31 +30,31 @@ use crate::{
 use run::Runner;
 
 const BUILD: Purpose = Purpose { prefix: "flint-build-", clear: |_| true };
-/// What a build may take unless the user says otherwise.
+/// Default time limit of a build.
 pub(crate) const BUILD_TIMEOUT: Duration = Duration::from_secs(600);
-/// No module is larger than this; a server's own limit is lower.
+/// Maximum size of a module; a server's own limit is lower.
 const MAX_BYTES: u64 = 512 << 20;
 
-/// What is built, and how.
+/// A build job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job<'a> {
     /// A project's directory, or its only file.
     pub(crate) path: &'a Path,
-    /// The entry point, as the language understands it.
+    /// The entry point, interpreted by the language.
     pub(crate) main: Option<&'a str>,
-    /// All steps together.
+    /// Time limit of all steps together.
     pub(crate) within: Duration,
 }
 
-/// What came out.
+/// The result of a build.
 #[derive(Debug)]
 pub(crate) struct Built {
     pub(crate) wasm: Vec<u8>,
-    /// With what, how large, how long.
+    /// The tool, the size, the time.
     pub(crate) note: String,
 }
 
-/// Builds `job`; `told` hears what the tools are doing. Blocks.
+/// Builds `job`; `told` hears the tools' progress. Blocks.
 pub(crate) fn build(language: Language, job: Job<'_>, told: &dyn Fn(&str)) -> Result<Built, Failure> {
     let scratch = Scratch::new(BUILD)
         .map_err(|error| Failure::local(format!("cannot make a temporary directory: {error}")))?;
@@ -82,7 +83,7 @@ pub(crate) fn build(language: Language, job: Job<'_>, told: &dyn Fn(&str)) -> Re
     })
 }
 
-/// Where a language's build left its module, and what made it.
+/// The module that a language's build produced, and the tool that made it.
 struct Output {
     file: PathBuf,
     with: String,
@@ -92,7 +93,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::local(format!("cannot read {}, which the build should have made: {error}", path.display()))
 }
 
-/// The refusal of a build for which something is not installed.
+/// The error for a missing tool.
 fn missing(job: Job<'_>, what: &str, install: &str) -> Failure {
     Failure::new(
         crate::failure::Exit::Local,

@@ -16,11 +16,11 @@ use crate::failure::Failure;
 
 const GLUE: &str = include_str!("glue/command.py");
 const GLUE_NAME: &str = "flint_command";
-/// What the glue imports.
+/// The module that the glue imports.
 const FUNCTION: &str = "flint_function.py";
-/// The release that this was tried with.
+/// The tested version.
 const INSTALL: &str = "python3 -m venv .venv && .venv/bin/pip install componentize-py==0.25.1 (beside the handler, or anywhere on PATH)";
-/// Virtual environments are not copied: their packages are named apart.
+/// Virtual environments are not copied: their packages are passed separately.
 const ENVIRONMENTS: &[&str] = &[".venv", "virtualenv"];
 
 pub(super) fn build(job: Job<'_>, runner: &Runner<'_>, scratch: &Path) -> Result<Output, Failure> {
@@ -49,13 +49,14 @@ pub(super) fn build(job: Job<'_>, runner: &Runner<'_>, scratch: &Path) -> Result
         command.arg("-p").arg(packages);
     }
     command.arg("-o").arg(&file).current_dir(&root);
-    // Errors of the tool carry its own stack otherwise. A virtual environment that happens to be active is not the function's.
+    // Otherwise the tool's errors include its own stack trace. An active virtual environment is not the
+    // function's.
     command.env("RUST_BACKTRACE", "0").env_remove("VIRTUAL_ENV");
     runner.run(&mut command)?;
     Ok(Output { file, with: "componentize-py".to_owned() })
 }
 
-/// The file with the handler.
+/// The handler's file.
 fn entry(path: &Path) -> Result<PathBuf, Failure> {
     if !path.is_dir() {
         return Ok(path.to_owned());
@@ -69,7 +70,8 @@ fn entry(path: &Path) -> Result<PathBuf, Failure> {
         })
 }
 
-/// The packages that travel with the function: those of `virtualenv`, as without Wasm. `.venv` has the tools.
+/// The packages deployed with the function: those of `virtualenv`, as without Wasm. `.venv` contains the
+/// tools.
 fn site_packages(directory: &Path) -> Vec<PathBuf> {
     let Ok(versions) = fs::read_dir(directory.join("virtualenv/lib")) else { return Vec::new() };
     let packages = versions.flatten().map(|version| version.path().join("site-packages"));

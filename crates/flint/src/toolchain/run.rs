@@ -1,4 +1,4 @@
-//! Running a build's tools: what they say is told while they run, and the whole ends at a deadline.
+//! Runs a build's tools: passes their output on while they run, and enforces the deadline of the whole build.
 
 use std::{
     collections::VecDeque,
@@ -15,17 +15,17 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::{Exit, Failure};
 
-/// So many of the last lines are shown when a tool fails.
+/// Number of last lines shown when a tool fails.
 const SHOWN: usize = 40;
-/// A line beyond this is cut: what a tool says is not trusted to have line ends.
+/// Maximum length of a line: a tool's output need not contain line ends.
 const LINE: u64 = 64 << 10;
-/// What is kept of a tool's standard output.
+/// Maximum size kept of a tool's standard output.
 const KEPT: usize = 32 << 20;
-/// How long a pipe is read that something else holds open when the tool itself has ended.
+/// How long a pipe is read that another process holds open after the tool has ended.
 const AFTER: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);
 
-/// Runs the steps of one build.
+/// Runs the steps of a build.
 pub(super) struct Runner<'a> {
     path: &'a Path,
     within: Duration,
@@ -40,17 +40,17 @@ enum Said {
 
 impl<'a> Runner<'a> {
     pub(super) fn new(path: &'a Path, within: Duration, told: &'a dyn Fn(&str)) -> Self {
-        // A time without a deadline is a year.
+        // Without a deadline: a year.
         let deadline = Instant::now() + within.min(Duration::from_secs(365 * 86_400));
         Self { path, within, deadline, told }
     }
 
-    /// What will be heard of before the next line that a tool says.
+    /// Reports a step, until the tool's next line.
     pub(super) fn tell(&self, what: &str) {
         (self.told)(what);
     }
 
-    /// Runs a tool to its end and gives its standard output.
+    /// Runs a tool to its end, and returns its standard output.
     pub(super) fn run(&self, command: &mut Command) -> Result<String, Failure> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let name = words(command);
@@ -86,7 +86,7 @@ impl<'a> Runner<'a> {
                 ended = status.map(|status| (status, Instant::now()));
             }
             if let Some((status, at)) = ended {
-                // Threads that still read leave when the pipe is closed; what they read is no longer wanted.
+                // Remaining reader threads end when the pipe is closed; what they read is no longer needed.
                 while at.elapsed() < AFTER {
                     match lines.recv_timeout(TICK) {
                         Ok(said) => heard.hear(said, self.told),
@@ -122,12 +122,12 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// What a tool said.
+/// A tool's output.
 #[derive(Default)]
 struct Heard {
     out: String,
     last: VecDeque<String>,
-    /// From here on a tool shows its own insides.
+    /// From here on the tool prints its own internals.
     enough: bool,
 }
 
@@ -142,7 +142,7 @@ impl Heard {
             self.out.push_str(line);
         }
         self.enough |= line == "Stack backtrace:";
-        // Cargo's messages are JSON, for us and not for people.
+        // Cargo's messages in JSON are for this program, not for people.
         if line.is_empty() || self.enough || line.starts_with("{\"reason\"") {
             return;
         }
@@ -172,13 +172,13 @@ fn forward(from: impl Read, tell: &SyncSender<Said>, said: impl Fn(String) -> Sa
         let mut line = Vec::new();
         match reader.by_ref().take(LINE).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return,
-            // Nobody listens any more: the tool is read to its end all the same, so that it is not stopped half-way.
+            // Nobody listens any more, but the tool is read to its end, so that it does not block or fail.
             Ok(_) => drop(tell.send(said(String::from_utf8_lossy(&line).into_owned()))),
         }
     }
 }
 
-/// Ends a tool and everything that it started.
+/// Ends a tool and its descendants.
 fn end(child: &mut Child) {
     let mut all = vec![child.id()];
     let mut next = 0;
@@ -195,7 +195,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// A command as one would type it, its program without the directory.
+/// A command as one would type it, without the program's directory.
 fn words(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     std::iter::once(program)
@@ -249,7 +249,7 @@ mod tests {
         let script = format!("sh -c 'echo $$ > {}; exec sleep 600' & wait", pid.display());
         let failure = runner.run(&mut sh(&script)).unwrap_err();
         assert_eq!(failure.code, "build_timeout");
-        // Where the machine was too slow to start it, there is nothing that could be left.
+        // If the machine was too slow to start it, nothing can be left.
         if let Ok(text) = fs::read_to_string(&pid)
             && let Ok(started) = text.trim().parse::<u32>()
         {

@@ -1,4 +1,4 @@
-//! Rust: cargo, with the target that the project or the environment names, else `wasm32-wasip1`.
+//! Rust: cargo, with the target of the project or the environment, otherwise `wasm32-wasip1`.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::{Job, Output, find, missing, run::Runner};
 use crate::failure::Failure;
 
-/// Core modules: the core ABI and programs alike. `wasm32-wasip2` makes components.
+/// For core modules, both of the core ABI and programs. `wasm32-wasip2` produces components.
 const TARGET: &str = "wasm32-wasip1";
 
 pub(super) fn build(job: Job<'_>, runner: &Runner<'_>) -> Result<Output, Failure> {
@@ -58,7 +58,7 @@ fn target(directory: &Path) -> String {
     from_environment.or_else(from_project).unwrap_or_else(|| TARGET.to_owned())
 }
 
-/// The toolchain that the project uses has the target's standard library.
+/// Checks that the project's toolchain has the target's standard library.
 fn check_target(job: Job<'_>, runner: &Runner<'_>, target: &str) -> Result<(), Failure> {
     let mut rustc = Command::new("rustc");
     rustc.args(["--print", "target-libdir", "--target", target]).current_dir(job.path);
@@ -74,7 +74,7 @@ fn check_target(job: Job<'_>, runner: &Runner<'_>, target: &str) -> Result<(), F
     Err(missing(job, &format!("the Rust target {target} is not installed"), &install))
 }
 
-/// What cargo says that it built.
+/// Cargo's message about a built artefact.
 #[derive(Deserialize)]
 struct Artifact {
     manifest_path: PathBuf,

@@ -49,7 +49,7 @@ pub struct Script {
 pub enum Answer {
     /// Answers `{}`.
     Json,
-    /// Answers in so many pieces, each taking the service time.
+    /// Answers in this number of pieces, each taking the service time.
     Stream(usize),
     /// Fails, and takes the instance with it.
     Fault(Fault),

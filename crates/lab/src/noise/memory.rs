@@ -1,20 +1,21 @@
-//! How fast memory answers that the processors share: neighbours who use the last-level cache and the memory's bandwidth do not show in
-//! the processors' accounts, nor in a computation that fits into registers.
+//! Probes the speed of memory shared by the processors: neighbours that use the last-level cache and memory
+//! bandwidth show neither in the processors' accounts nor in a computation within registers.
 
 use std::{hint, sync::Barrier, thread, time::Instant};
 
 use crate::Random;
 
-/// Bytes of a cache line, on every processor that Flint runs on; where lines are longer, a walk has some hits more.
+/// Bytes of a cache line on the supported processors; with longer lines, a walk has some more hits.
 const LINE: usize = 64;
-/// Lines of one walker, 12 MiB in all: more than a processor's own caches hold, and few enough pages that finding them costs little.
+/// Lines per walker, 12 MiB: more than a processor's private caches, and few enough pages to keep TLB misses
+/// cheap.
 const LINES: usize = (12 << 20) / LINE;
-/// As many processors walk at once at most.
+/// Maximum number of concurrent walkers.
 const MOST_WALKERS: usize = 8;
 /// Steps of one walk, about 15 ms on a quiet host.
 const STEPS: usize = 96 << 10;
 
-/// Lines of memory in a chain, one for each processor that this process may use. Made once: that takes longer than a walk.
+/// A chain of cache lines per usable processor. Created once, since that takes longer than a walk.
 #[derive(Debug)]
 pub(super) struct Memory(Vec<Chain>);
 
@@ -25,7 +26,7 @@ impl Memory {
         Self((0..walkers as u64).map(|walker| Chain::new(LINES, seed.part(walker))).collect())
     }
 
-    /// Walks on all processors at once: seconds that a step took, a figure for each of them.
+    /// Walks on all processors concurrently; returns the seconds per step of each.
     pub(super) fn walk(&self) -> Vec<f64> {
         let together = Barrier::new(self.0.len());
         let walk = |chain: &Chain| {
@@ -39,7 +40,7 @@ impl Memory {
     }
 }
 
-/// One cycle through all lines, in an order that no prefetcher foresees; the same in every run.
+/// One cycle through all lines, in an order that no prefetcher predicts; the same in every run.
 #[derive(Debug)]
 struct Chain(Vec<Line>);
 
@@ -50,7 +51,7 @@ struct Line {
 }
 
 impl Chain {
-    /// Sattolo's shuffle, which makes one cycle of all.
+    /// Sattolo's shuffle, which yields a single cycle.
     fn new(lines: usize, mut random: Random) -> Self {
         let mut chain: Vec<Line> = (0..lines as u32).map(|next| Line { next }).collect();
         for last in (1..lines).rev() {
@@ -62,8 +63,8 @@ impl Chain {
         Self(chain)
     }
 
-    /// Seconds that a step takes. All lines are read in order before, so that it does not matter how much of the cache the measurement
-    /// before has used. It is the time on the clock: a processor that the hypervisor gives to others meanwhile is slow too.
+    /// Seconds per step. All lines are read in order first, so that the cache use of an earlier measurement
+    /// does not matter. Wall-clock time: a processor that the hypervisor gives to others counts as slow, too.
     fn walk(&self) -> f64 {
         hint::black_box(self.0.iter().fold(0, |sum: u32, line| sum.wrapping_add(line.next)));
         let mut at = 0;

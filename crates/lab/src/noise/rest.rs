@@ -1,5 +1,6 @@
-//! How much longer a process takes to start after a rest: on some virtual machines several times as long, while no account shows it. That is a
-//! property of the host and not of a moment, so it is said and spoils nothing.
+//! Measures how much longer a process takes to start after a rest: on some virtual machines several times as
+//! long, without any account showing it. It is a lasting property of the host, so it is reported but does not
+//! spoil a comparison.
 
 use std::{
     process::{Command, Stdio},
@@ -8,20 +9,20 @@ use std::{
 
 use crate::median;
 
-/// As long as a function rests that is called now and then.
+/// The idle time of a function that is called now and then.
 const REST: Duration = Duration::from_secs(1);
-/// Of each kind the median of so many is taken.
+/// Number of starts, of which the median is taken.
 const STARTS: usize = 3;
 
-/// How many times as long a process takes to start and end after a rest of a second as straight after another one, in some three seconds;
-/// nothing where none can be started.
+/// The ratio of the time of starting and ending a process after a second's rest to that right after another
+/// one; takes some three seconds; `None` if no process can be started.
 pub async fn start_after_rest() -> Option<f64> {
     after(REST).await
 }
 
 async fn after(rest: Duration) -> Option<f64> {
     let (mut rested, mut at_once) = (Vec::new(), Vec::new());
-    // The first one reads the program.
+    // The first one loads the program.
     start("true")?;
     for _ in 0..STARTS {
         tokio::time::sleep(rest).await;

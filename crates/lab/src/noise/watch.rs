@@ -1,4 +1,5 @@
-//! Looks at the host, kept in the run's folder with what was measured between them: a run that was interrupted is judged by all it saw.
+//! Probes the host between measurements. The probes are stored in the run's folder, so that an interrupted
+//! run is judged by all of them.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -8,13 +9,13 @@ use tokio::time::Instant;
 use super::{MOST_MEMORY_SPREAD, MOST_OTHERS, MOST_SPREAD, MOST_STOLEN, Noise, Seen, Ticks, memory::Memory};
 use crate::{RunFolder, RunFolderError, median, quantile};
 
-/// The file of the looks, one a line.
+/// The file of the probes, one per line.
 const LOOKS: &str = "looks.jsonl";
-/// A wait for a quiet moment is at most so long; all waits together take at most a third of the run's time.
+/// Maximum wait for a quiet moment; all waits together are at most a third of the run's time.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// Between two looks of a wait: noise comes in bursts of one to some seconds.
+/// Interval of probes during a wait: noise comes in bursts of one to some seconds.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
-/// A look after a measurement is one before the next when that begins so soon.
+/// A probe after a measurement also serves as the one before the next, if that begins within this time.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Looks at the host between measurements.
@@ -22,39 +23,39 @@ const FRESH: Duration = Duration::from_secs(1);
 pub struct NoiseWatch {
     folder: Arc<RunFolder>,
     looks: Vec<Look>,
-    /// The processors' time at the last look.
+    /// The processors' time at the last probe.
     at: Ticks,
-    /// What has been measured since the last look.
+    /// What has been measured since the last probe.
     measuring: Option<String>,
-    /// When the last look was, and what it saw; nothing when something has been measured since.
+    /// Time and findings of the last probe; `None` if something has been measured since.
     just_seen: Option<(Instant, Seen)>,
-    /// What was measured and does not count.
+    /// Measurements that do not count.
     dropped: HashSet<String>,
     repeated: usize,
     begun: Instant,
-    /// For quiet moments, in all.
+    /// Total time waited for quiet moments.
     waited: Duration,
-    /// For one of them.
+    /// Maximum wait for one of them.
     longest_wait: Duration,
-    /// What is walked through, from the first look on.
+    /// The memory probe, created by the first probe.
     memory: Option<Arc<Memory>>,
-    /// What a test wants to be seen.
+    /// Scripted findings for tests.
     #[cfg(test)]
     pub(crate) script: Option<std::collections::VecDeque<Seen>>,
 }
 
-/// One look, between what was measured before and after it.
+/// A probe, with what was measured before and after it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Look {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     before: Option<String>,
-    /// Nothing when it says that the look of the line before was one before this too; of earlier releases also when it only closes the
-    /// account of the processors' time.
+    /// Absent if the probe of the line before also serves as the one before this measurement; in older
+    /// reports also if the line only closes the account of processor time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seen: Option<Seen>,
-    /// Of the time since the look before it, in ticks of all processors: what a hypervisor took, and all.
+    /// Since the probe before it, in ticks of all processors: stolen time, and total time.
     stolen: u64,
     all: u64,
 }
@@ -64,7 +65,7 @@ impl Look {
         [&self.after, &self.before].into_iter().flatten().any(|name| name == what)
     }
 
-    /// Whether it is the look before it, which was one before something too.
+    /// Whether it is the previous probe, serving also as the one before the next measurement.
     const fn is_joined(&self) -> bool {
         self.before.is_some() && self.seen.is_none()
     }
@@ -77,12 +78,12 @@ impl Default for NoiseWatch {
 }
 
 impl NoiseWatch {
-    /// Begins to watch; nothing is kept.
+    /// Starts to watch, without storing anything.
     pub fn start() -> Self {
         Self::of(Arc::new(RunFolder::none()))
     }
 
-    /// Watches the run of `folder`, from what its earlier starts have seen.
+    /// Watches a run, continuing from the stored probes.
     pub fn of(folder: Arc<RunFolder>) -> Self {
         let mut looks: Vec<Look> = Vec::new();
         for look in folder.lines::<Look>(LOOKS) {
@@ -108,20 +109,21 @@ impl NoiseWatch {
         }
     }
 
-    /// The same for a run that is to be short: it does not wait for quiet moments.
+    /// Disables waits for quiet moments, for short runs.
     #[must_use]
     pub fn without_waits(self) -> Self {
         Self { longest_wait: Duration::ZERO, ..self }
     }
 
-    /// Looks at the host before `what` is measured, which is measured once whatever is seen, and so after what was measured since the last
-    /// look. What was measured before must have come to rest. What an earlier start of the run has measured needs no look: it has one.
+    /// Probes before `what`, which is measured once whatever the findings; also serves as the probe after the
+    /// last measurement. Earlier measurements must have come to rest. Measurements of an earlier start of the
+    /// run need none: they have been probed.
     pub async fn look(&mut self, what: &str) -> Result<(), RunFolderError> {
         let seen = self.see().await;
         self.keep(Some(what), Some(seen))
     }
 
-    /// Nothing more is measured: what was measured last has a look after it too, as all before it have by the next one.
+    /// Ends the measurements with a probe after the last one.
     pub async fn end(&mut self) -> Result<(), RunFolderError> {
         match self.measuring {
             Some(_) => self.look_after().await,
@@ -164,7 +166,7 @@ impl NoiseWatch {
         Ok(())
     }
 
-    /// Looks after what has been measured since the last look.
+    /// Probes after what has been measured since the last probe.
     async fn look_after(&mut self) -> Result<(), RunFolderError> {
         let seen = self.see().await;
         self.keep(None, Some(seen.clone()))?;
@@ -172,13 +174,13 @@ impl NoiseWatch {
         Ok(())
     }
 
-    /// How often may be measured again where so much was wanted: half as often, and at least twice.
+    /// The maximum number of repetitions for a wanted number of measurements: half as many, and at least two.
     pub const fn again(wanted: usize) -> usize {
         if wanted / 2 > 2 { wanted / 2 } else { 2 }
     }
 
-    /// Whether `part`, which was measured `made` times, has to be measured once more: until as many tries as are wanted were quiet, but
-    /// [within bounds](Self::again). What the tries measured has no say in it.
+    /// Whether `part`, measured `made` times, has to be measured again: until the wanted number of tries was
+    /// quiet, [within bounds](Self::again). The measured values have no influence.
     pub async fn needs_another(
         &mut self,
         part: &str,
@@ -195,8 +197,9 @@ impl NoiseWatch {
         Ok(made < wanted + Self::again(wanted) && quiet < wanted)
     }
 
-    /// Looks before try `number` of `part`, and where the host is noisy waits for a quiet moment, within bounds: what is seen then is what
-    /// the try is judged by. A look that was made after the measurement before it serves, where that has only just ended.
+    /// Probes before try `number` of `part`, and on a noisy host waits for a quiet moment, within bounds; the
+    /// last findings are those by which the try is judged. A recent probe after the previous measurement is
+    /// reused.
     pub async fn look_before(&mut self, part: &str, number: usize) -> Result<(), RunFolderError> {
         let what = attempt(part, number);
         if self.measuring.is_some() {
@@ -211,7 +214,7 @@ impl NoiseWatch {
         let begin = Instant::now();
         while self.is_noise(&now) && self.may_wait(begin.elapsed()) {
             tokio::time::sleep(BETWEEN_LOOKS).await;
-            // What is stolen meanwhile is stolen from nothing.
+            // Stolen time during the wait affects no measurement.
             self.at = self.ticks();
             now = new.insert(self.see().await).clone();
         }
@@ -223,8 +226,8 @@ impl NoiseWatch {
         waiting < self.longest_wait && 3 * (self.waited + waiting + BETWEEN_LOOKS) <= self.begun.elapsed()
     }
 
-    /// Which of the tries of `part` count: the quietest ones, which are those with the fewest noisy looks, and of equal ones the first.
-    /// What was seen around the rest does not count either.
+    /// Selects the tries of `part` that count: the quietest ones, by number of noisy probes, and of equal
+    /// ones the first. The probes around the others do not count either.
     pub fn counted(&mut self, part: &str, wanted: usize, made: usize) -> Vec<usize> {
         let mut counted: Vec<usize> = (1..=made).collect();
         counted.sort_by_key(|number| self.noisy_looks(&attempt(part, *number)));
@@ -235,7 +238,7 @@ impl NoiseWatch {
         counted
     }
 
-    /// How many of the looks before and after it saw noise; one that finds that time was stolen from it is noisy too.
+    /// The number of noisy probes before and after it; one that finds stolen time is noisy too.
     fn noisy_looks(&self, what: &str) -> usize {
         let is_noisy = |look: &&Look| {
             let stolen = look.after.as_deref() == Some(what) && stolen([*look]) > MOST_STOLEN;
@@ -244,11 +247,12 @@ impl NoiseWatch {
         self.looks.iter().filter(|look| look.touches(what)).filter(is_noisy).count()
     }
 
-    /// Why what was measured once as `what` is not to be compared, although the run as a whole was quiet: others were at work just before or
-    /// just after it, or the hypervisor took processors away from it.
+    /// Why a single measurement `what` must not be compared although the run as a whole was quiet: others
+    /// were active just before or after it, or the hypervisor took processor time.
     pub fn spoilt(&self, what: &str) -> Option<String> {
         let is = |name: &Option<String>| name.as_deref() == Some(what);
-        // Where an earlier start of the run was interrupted, what counts began after the last look before it.
+        // If an earlier start of the run was interrupted, the counted measurement began after its last
+        // preceding probe.
         let begun = self.looks.iter().rposition(|look| is(&look.before))?;
         let after = self.looks[begun..].iter().find(|look| is(&look.after));
         let others = |look: &Look| look.seen.as_ref().map_or(0.0, |seen| seen.others);
@@ -261,7 +265,7 @@ impl NoiseWatch {
         (!noise.is_quiet()).then(|| noise.reasons().join("; "))
     }
 
-    /// Whether it is too much, compared with what the run's looks saw in their fast moments.
+    /// Whether findings are too noisy, relative to the run's fast moments.
     fn is_noise(&self, seen: &Seen) -> bool {
         let slow = |now: Option<f64>, fast: Option<f64>, most: f64| {
             now.zip(fast).is_some_and(|(now, fast)| now > most * fast)
@@ -272,11 +276,11 @@ impl NoiseWatch {
             || slow(median(&seen.walks), memory(looks(), 0.1), MOST_MEMORY_SPREAD)
     }
 
-    /// What was seen so far, by all starts of the run, around what counts.
+    /// The summary of all probes around counted measurements, over all starts of the run.
     pub fn noise(&self) -> Noise {
         let is_dropped =
             |name: &Option<String>| name.as_ref().is_some_and(|name| self.dropped.contains(name));
-        // A look between two tries is of both.
+        // A probe between two tries belongs to both.
         let counts = |look: &&Look| {
             let names: Vec<_> =
                 [&look.after, &look.before].into_iter().filter(|name| name.is_some()).collect();
@@ -300,19 +304,19 @@ impl NoiseWatch {
     }
 }
 
-/// A quantile of the times that the computation took.
+/// A quantile of the computation's times.
 fn calibration<'a>(looks: impl Iterator<Item = &'a Look>, share: f64) -> Option<f64> {
     let seen = looks.filter_map(|look| look.seen.as_ref());
     quantile(&seen.flat_map(|seen| &seen.calibrations).copied().collect::<Vec<_>>(), share)
 }
 
-/// A quantile of the times that a step through memory took, one a look: processors may differ for good.
+/// A quantile of the times of a memory step, one per probe: processors may differ permanently.
 fn memory<'a>(looks: impl Iterator<Item = &'a Look>, share: f64) -> Option<f64> {
     let seen = looks.filter_map(|look| median(&look.seen.as_ref()?.walks));
     quantile(&seen.collect::<Vec<_>>(), share)
 }
 
-/// The share of the processors' time that a hypervisor took.
+/// The share of processor time taken by the hypervisor.
 fn stolen<'a>(looks: impl IntoIterator<Item = &'a Look>) -> f64 {
     let (stolen, all) = looks.into_iter().fold((0, 0), |sum, look| (sum.0 + look.stolen, sum.1 + look.all));
     stolen as f64 / all.max(1) as f64

@@ -1,5 +1,5 @@
-//! The generator against servers of which it is known what their users see. The clock is the runtime's paused one: it moves when
-//! everybody waits, so nothing here depends on how fast this machine is.
+//! Tests the generator against servers whose users' experience is known. The clock is the runtime's paused
+//! one, so nothing depends on this machine's speed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +12,7 @@ use crate::{Load, drive};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Answers within a millisecond, but stands still in the first second of every ten.
+/// Answers within a millisecond, but stalls in the first second of every ten.
 #[derive(Clone)]
 struct Stalls {
     begin: Instant,
@@ -60,8 +60,8 @@ async fn open(arm: impl Arm + 'static, load: &OpenLoad) -> OpenMeasured {
     drive_paced(Arc::new(arm), load, &mut Pacer::Runtime).await.unwrap()
 }
 
-/// 100 calls a second: one in ten meets the stall and waits for what is left of its second, uniformly up to 1 s. So 5 % wait longer than
-/// 500 ms, and 1 % longer than 900 ms.
+/// 100 calls a second: one in ten meets the stall and waits for the rest of its second, uniformly up to 1 s.
+/// So 5 % wait longer than 500 ms, and 1 % longer than 900 ms.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_stalls_is_seen_as_its_users_see_it() {
     let measured = open(Stalls::new(), &load(256)).await;
@@ -71,7 +71,7 @@ async fn a_server_that_stalls_is_seen_as_its_users_see_it() {
     assert!((890.0..920.0).contains(&ms(0.99)), "p99 {}", ms(0.99));
     assert!(ms(0.5) < 10.0 && (1000.0..1010.0).contains(&ms(1.0)), "p50 {} max {}", ms(0.5), ms(1.0));
 
-    // What a generator finds that waits for its answers: it sends one call into each stall, and says that all is well.
+    // A closed loop hides this: it sends one call into each stall, and reports that all is well.
     let load = Load { concurrency: 1, duration: Duration::ZERO, warm_up: 0 };
     drive(&Stalls::new(), load).await.unwrap();
     let arm = Stalls::new();
@@ -85,7 +85,7 @@ async fn a_server_that_stalls_is_seen_as_its_users_see_it() {
     assert!(naive.value_at_quantile(0.99) < 10_000_000, "{}", naive.value_at_quantile(0.99));
 }
 
-/// With two connections almost all calls of a stall wait at the generator: the wait is theirs all the same.
+/// With two connections, almost all calls of a stall wait in the generator: the wait is theirs all the same.
 #[tokio::test(start_paused = true)]
 async fn calls_that_wait_for_a_connection_count_from_when_they_were_meant() {
     let arm = Stalls::new();
@@ -94,12 +94,12 @@ async fn calls_that_wait_for_a_connection_count_from_when_they_were_meant() {
     assert_eq!((measured.answered(), measured.failures.calls()), (6000, 0));
     assert_eq!((connections.load(Ordering::Relaxed), measured.connections), (2, 2));
     assert!(measured.quantile_us(0.95) > 480_000.0, "{}", measured.quantile_us(0.95));
-    // The arm itself was quick with all but a few of them, and the difference is told.
+    // The arm itself was quick with all but a few of them, and the report shows the difference.
     assert!(measured.service_ns.value_at_quantile(0.99) < 10_000_000);
     assert!(measured.late_ns.value_at_quantile(0.99) > 800_000_000);
 }
 
-/// Takes longer than its callers have.
+/// Takes longer than the time limit.
 struct Slow;
 
 #[async_trait]
@@ -130,7 +130,7 @@ async fn an_arm_that_does_not_keep_up_is_told_call_by_call() {
     let unsent = measured.failures.kinds().find(|(kind, _)| *kind == "unsent").unwrap().1.calls;
     assert_eq!(measured.intended, 90);
     assert_eq!(measured.answered() + unsent, 90);
-    // 4 connections, a call each every 2 s for 15 s, without those that the warm-up has.
+    // 4 connections, one call each every 2 s for 15 s, without those of the warm-up.
     assert!((20..=30).contains(&measured.answered()), "{}", measured.answered());
 
     let impatient = OpenLoad { timeout: SECOND, connections: 1000, ..overload };

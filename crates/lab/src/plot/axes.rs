@@ -1,4 +1,4 @@
-//! Axes, their ticks, and the way from a value to a point.
+//! Axes with ticks, and the mapping from values to positions.
 
 use std::fmt::Write as _;
 
@@ -10,12 +10,13 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 42.0;
-/// A scale's ends lie within these, far beyond what is measured, so that no step between ticks is nothing or endless. What is outside is drawn at the edge.
+/// Bounds of a scale, far beyond any measurement, so that tick steps are neither zero nor infinite. Values
+/// outside are drawn at the edge.
 const ENDS: (f64, f64) = (1e-300, 1e300);
-/// More ticks than this would not be read.
+/// Maximum number of readable ticks.
 const MOST_TICKS: usize = 13;
 
-/// One direction of a plot.
+/// One axis of a plot.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     pub(super) low: f64,
@@ -24,14 +25,14 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// From zero to the largest value.
+    /// Linear, from zero to the largest value.
     pub(super) fn from_zero(values: impl Iterator<Item = f64>) -> Self {
         let high = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         let high = if high > 0.0 { (high.min(ENDS.1) * 1.05).max(ENDS.0) } else { 1.0 };
         Self { low: 0.0, high, logarithmic: false }
     }
 
-    /// Over decades, for what spans them; of positive values only.
+    /// Logarithmic, by decades; positive values only.
     pub(super) fn decades(values: impl Iterator<Item = f64> + Clone) -> Self {
         let positive = || values.clone().filter(|value| value.is_finite() && *value > 0.0);
         let low = positive().fold(f64::INFINITY, f64::min);
@@ -44,7 +45,7 @@ impl Scale {
         Self { low, high: if high > low { high } else { low * 10.0 }, logarithmic: true }
     }
 
-    /// Where a value lies, from 0 to 1.
+    /// The position of a value, from 0 to 1.
     pub(super) fn share(&self, value: f64) -> f64 {
         let share = match self.logarithmic {
             true => (value.max(self.low).log10() - self.low.log10()) / (self.high.log10() - self.low.log10()),
@@ -81,7 +82,7 @@ pub(super) fn y_of(scale: &Scale, value: f64) -> f64 {
     HEIGHT - BOTTOM - scale.share(value) * (HEIGHT - TOP - BOTTOM)
 }
 
-/// A number as it is read: few digits, no trailing zeros.
+/// A number for people: few digits, no trailing zeros.
 pub(super) fn number(value: f64) -> String {
     let text = match value.abs() {
         endless if !endless.is_finite() => return value.to_string(),
@@ -98,7 +99,7 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// The frame of a plot with what is drawn in it. Without a scale a direction has no ticks.
+/// A plot's frame around its contents. An axis without a scale has no ticks.
 pub(super) fn frame(x: Option<(&Scale, &str)>, y: Option<(&Scale, &str)>, inside: &str) -> String {
     let mut svg = format!(r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">"#);
     let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!([1234.0, 12_340.0, 2.5e6, 0.05, 3.0].map(number), ["1234", "12.34k", "2.5M", "0.05", "3"]);
     }
 
-    /// A report is read from a file, which may have any number.
+    /// Reports are read from files, which may contain any number.
     #[test]
     fn whatever_is_drawn_has_few_ticks_and_an_end() {
         let numbers = [5e-324, 1e-320, 2.3e-308, 1e-300, 1e-9, 1.0, 1e9, 1e300, f64::MAX];

@@ -1,4 +1,4 @@
-//! Of what the time of a call is made.
+//! Stacked bars: the components of a call's time.
 
 use std::fmt::Write as _;
 
@@ -8,16 +8,16 @@ use super::{
     escape, legend,
 };
 
-/// For the names, which are beside their bars: below them they would overlap, or be read with one's head tilted.
+/// Width of the names, which are beside their bars: below them they would overlap or have to be tilted.
 const LEFT: f64 = 220.0;
 const RIGHT: f64 = 24.0;
-/// Of a bar with its gap.
+/// Height of a bar with its gap.
 const ROW: f64 = 22.0;
 const BAR: f64 = 14.0;
 const BOTTOM: f64 = 42.0;
-/// So many signs of a name have room.
+/// Maximum number of characters of a name.
 const LONGEST: usize = 28;
-/// Of a longer one so many at its end stay.
+/// Number of characters kept at the end of a shortened name.
 const ENDING: usize = 10;
 
 /// A bar: its name and its parts from the left.
@@ -26,7 +26,7 @@ pub(crate) struct Bar {
     pub(crate) parts: Vec<f64>,
 }
 
-/// Stacked bars; `parts` names what they are made of.
+/// Stacked bars; `parts` names their components.
 pub(crate) fn bars(bars: &[Bar], parts: &[&str], unit: &str) -> String {
     let scale = Scale::from_zero(bars.iter().map(|bar| bar.parts.iter().sum()));
     let x_of = |value: f64| LEFT + scale.share(value) * (WIDTH - LEFT - RIGHT);
@@ -78,7 +78,7 @@ pub(crate) fn bars(bars: &[Bar], parts: &[&str], unit: &str) -> String {
     svg + &legend(parts)
 }
 
-/// Without its middle, where it is too long: rows differ by how they end, too.
+/// Shortens a name in its middle, since rows also differ at the end.
 fn shortened(name: &str) -> String {
     let signs: Vec<char> = name.chars().collect();
     match signs.len() > LONGEST {
@@ -104,7 +104,7 @@ mod tests {
         assert!(lines.len() == 30 && lines.windows(2).all(|two| two[1] - two[0] >= ROW - 0.1), "{lines:?}");
         for text in texts {
             let name = text.split(['>', '<']).nth(1).unwrap();
-            // A sign is some 7.4 wide in the widest of usual fonts.
+            // A character is some 7.4 wide in the widest common font.
             assert!(name.chars().count() as f64 * 7.4 < LEFT - 8.0, "{name}");
         }
         assert!(svg.contains(">ms</text>"));

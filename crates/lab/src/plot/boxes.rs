@@ -1,4 +1,4 @@
-//! Where the middle half of the values lies, the median, and how far the rest reaches.
+//! Box plots: median, quartiles and tails.
 
 use std::fmt::Write as _;
 

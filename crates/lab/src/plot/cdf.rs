@@ -1,4 +1,4 @@
-//! The share of calls that took at most so long.
+//! Cumulative distributions: the share of calls that took at most a given time.
 
 use std::fmt::Write as _;
 

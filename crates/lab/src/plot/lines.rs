@@ -1,4 +1,4 @@
-//! What happened over time, or with more of something.
+//! Line charts over time, or over another quantity.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::{
     legend, line,
 };
 
-/// Points of a line that are marked.
+/// Up to this number, the points of a line are marked.
 const MARKED: usize = 20;
 
 /// A line for each of `series`: a name and its points.
@@ -26,7 +26,7 @@ pub(crate) fn lines(series: &[(&str, Vec<(f64, f64)>)], x_title: &str, y_title: 
             command = 'L';
         }
         inside.push_str(r#""/>"#);
-        // Of few points it is seen which were measured, and of a single one that it is there.
+        // With few points, marks show what was measured, and make a single point visible.
         for point in points().filter(|_| points().count() <= MARKED) {
             let _ = write!(
                 inside,

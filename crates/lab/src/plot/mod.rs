@@ -1,4 +1,4 @@
-//! Pictures of results as inline SVG: nothing to load, and colours that follow the page's theme.
+//! Charts as inline SVG: nothing to load, and colours that follow the page's theme.
 
 mod axes;
 mod bars;
@@ -11,9 +11,9 @@ pub(crate) use boxes::boxes;
 pub(crate) use cdf::cdf;
 pub(crate) use lines::lines;
 
-/// Colours that the page defines.
+/// Number of colours that the page defines.
 pub(crate) const COLOURS: usize = 8;
-/// Kinds of lines that the page defines: where there are more series than colours, these tell them apart.
+/// Number of dash patterns that the page defines, which distinguish series beyond the number of colours.
 const DASHES: usize = 4;
 
 /// The classes of the line of series `at`.
@@ -21,12 +21,12 @@ fn line(at: usize) -> String {
     format!("l{} d{}", at % COLOURS, at / COLOURS % DASHES)
 }
 
-/// Text that is safe between tags and in attributes.
+/// Escapes text for HTML content and attributes.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The names of what is drawn, with their colours.
+/// A legend: names with their colours.
 pub(crate) fn legend(names: &[&str]) -> String {
     let entries = names.iter().enumerate().map(|(at, name)| {
         let (colour, dash) = (at % COLOURS, at / COLOURS % DASHES);

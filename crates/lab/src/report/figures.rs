@@ -1,4 +1,5 @@
-//! The pictures of one function: what its calls are made of, how they are spread, and what happened over time or with more callers.
+//! The charts of one function: components of its calls, their distribution, and their course over time or by
+//! number of callers.
 
 use super::{ArmReport, Axis, Point};
 use crate::plot::{Bar, bars, boxes, cdf, escape, lines};
@@ -16,7 +17,7 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Names of the arms: with the number of callers where that tells `all` apart.
+/// Labels of the arms, with the number of callers where it distinguishes those in `all`.
 fn labels(arms: &[&ArmReport], all: &[&ArmReport]) -> Vec<String> {
     let label = |arm: &&ArmReport| match arm.concurrency {
         Some(n) if levels(all, &arm.arm).len() > 1 => format!("{} × {n}", arm.arm),
@@ -25,7 +26,7 @@ fn labels(arms: &[&ArmReport], all: &[&ArmReport]) -> Vec<String> {
     arms.iter().map(label).collect()
 }
 
-/// By how many at once an arm was called, ascending.
+/// The concurrency levels of an arm, ascending.
 fn levels(arms: &[&ArmReport], name: &str) -> Vec<usize> {
     let rows = arms.iter().filter(|arm| arm.arm == name);
     let mut levels: Vec<usize> = rows.filter_map(|arm| arm.concurrency).collect();
@@ -34,12 +35,12 @@ fn levels(arms: &[&ArmReport], name: &str) -> Vec<usize> {
     levels
 }
 
-/// Whether some of its calls started an instance and others found one: what is said of the ones is not of the others.
+/// Whether some of its calls started an instance and others did not, so that their figures must not be mixed.
 fn is_mixed(arm: &ArmReport) -> bool {
     arm.cold_starts.zip(arm.n).is_some_and(|(cold, all)| 0 < cold && cold < all)
 }
 
-/// Of what the median call is made.
+/// The components of the median call.
 fn split(arms: &[&ArmReport]) -> String {
     let shown: Vec<Bar> = arms
         .iter()
@@ -62,7 +63,7 @@ fn split(arms: &[&ArmReport]) -> String {
     }
 }
 
-/// What a picture shows of a row: its title, its unit and the figure.
+/// A chart's row: its title, its unit and the figure.
 type ByCallers = (&'static str, &'static str, fn(&ArmReport) -> Option<f64>);
 
 const BY_CALLERS: [ByCallers; 3] = [
@@ -71,7 +72,7 @@ const BY_CALLERS: [ByCallers; 3] = [
     ("Memory by calls at once (PSS)", "MiB", |arm| arm.pss_bytes.map(mib)),
 ];
 
-/// Of arms that were called by fewer and more at once.
+/// Charts of arms measured at several concurrency levels.
 fn by_callers(arms: &[&ArmReport]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for arm in arms.iter().filter(|arm| levels(arms, &arm.arm).len() > 1) {
@@ -93,7 +94,7 @@ fn by_callers(arms: &[&ArmReport]) -> String {
     pictures.collect()
 }
 
-/// A picture of what there is of `series`.
+/// A chart of the existing data in `series`.
 fn drawn(title: &str, mut series: Vec<(&str, Vec<(f64, f64)>)>, x: &str, y: &str) -> Option<String> {
     series.retain(|(_, points)| !points.is_empty());
     (!series.is_empty()).then(|| figure(title, &lines(&series, x, y)))
@@ -104,7 +105,7 @@ fn distributions(arms: &[&ArmReport]) -> String {
         let is_there = |arm: &&&ArmReport| arm.concurrency == pick(&levels(arms, &arm.arm)).copied();
         arms.iter().filter(is_there).copied().collect::<Vec<_>>()
     };
-    // All levels of all arms in one picture would not be told apart.
+    // All levels of all arms in one chart would be indistinguishable.
     if arms.iter().any(|arm| levels(arms, &arm.arm).len() > 1) {
         return distribution("Latency with the fewest calls at once", &ends(<[_]>::first), arms)
             + &distribution("Latency with the most calls at once", &ends(<[_]>::last), arms);
@@ -129,7 +130,7 @@ fn distribution(what: &str, arms: &[&ArmReport], all: &[&ArmReport]) -> String {
         + &figure(&format!("{what}: quartiles, and 1st to 99th percentile"), &boxes(&series, "latency, ms"))
 }
 
-/// What a picture shows of a point: what it is, its unit and the figure.
+/// A chart's point: its meaning, its unit and the figure.
 type Shown = (&'static str, &'static str, fn(&Point) -> Option<f64>);
 
 const SHOWN: [Shown; 6] = [
@@ -141,7 +142,7 @@ const SHOWN: [Shown; 6] = [
     ("Processes of the function", "processes", |point| point.instances.map(|n| n as f64)),
 ];
 
-/// What the rows say whose points stand over this.
+/// The notes of rows whose points have this axis.
 fn over(arms: &[&ArmReport], axis: Axis) -> String {
     let (words, x) = match axis {
         Axis::Time => ("over time", "time, s"),

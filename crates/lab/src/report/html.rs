@@ -1,4 +1,4 @@
-//! A report as one page: nothing is loaded, and it follows the reader's light or dark theme.
+//! A report as a self-contained page that follows the reader's light or dark theme.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ i.d3 { background: repeating-linear-gradient(90deg, var(--key) 0 9px, transparen
 ";
 
 impl Report {
-    /// The report as a page of its own.
+    /// The report as an HTML page.
     pub fn html(&self) -> String {
         let title = escape(&self.experiment);
         let mut page = format!(
@@ -86,7 +86,7 @@ impl Report {
         page.push_str("</table></div>");
     }
 
-    /// A block of pictures for each function.
+    /// A block of charts for each function.
     fn figures(&self, page: &mut String) {
         let mut functions: Vec<&str> = Vec::new();
         for arm in &self.arms {
@@ -175,7 +175,7 @@ mod tests {
         assert!(!page.contains("<fact>") && page.contains("&lt;fact&gt;"));
         assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
         assert_eq!(page.matches("<svg").count(), 5);
-        // A report without anything to draw is a page all the same.
+        // A report without data is a page all the same.
         assert!(Report::default().html().contains("<table>"));
     }
 

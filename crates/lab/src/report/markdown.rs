@@ -1,4 +1,4 @@
-//! A report as Markdown, for documents and pull requests.
+//! Renders a report as Markdown, for documents and pull requests.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::Failures;
 
 type Column = (&'static str, fn(&ArmReport) -> Option<String>);
 
-/// Of a call of some µs a tenth of one is seen.
+/// With a tenth of a µs for calls of some µs.
 pub(super) fn micros(value: f64) -> String {
     if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
@@ -16,7 +16,7 @@ fn mib(bytes: u64) -> String {
     format!("{:.2}", bytes as f64 / f64::from(1 << 20))
 }
 
-/// Everything there is a figure for.
+/// All columns.
 pub(super) const COLUMNS: [Column; 20] = [
     ("at once", |arm| arm.concurrency.map(|n| n.to_string())),
     ("n", |arm| arm.n.map(|n| n.to_string())),
@@ -43,7 +43,7 @@ pub(super) const COLUMNS: [Column; 20] = [
 ];
 
 impl Report {
-    /// Rows of cells, the head first; columns in which nothing stands are left out.
+    /// Rows of cells, the header first; empty columns are dropped.
     pub(super) fn cells(&self) -> Vec<Vec<String>> {
         let used: Vec<_> =
             COLUMNS.iter().filter(|(_, pick)| self.arms.iter().any(|arm| pick(arm).is_some())).collect();
@@ -59,7 +59,7 @@ impl Report {
         rows
     }
 
-    /// What it was measured on and with, a line each.
+    /// The circumstances of the measurement, one per line.
     pub(super) fn circumstances(&self) -> Vec<(String, String)> {
         let host = &self.host;
         let gib = host.memory_bytes as f64 / f64::from(1 << 30);
@@ -95,7 +95,7 @@ impl Report {
         lines
     }
 
-    /// What was compared, each in a sentence.
+    /// The comparisons, each as a sentence.
     pub(super) fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();
         if let Some(why) = &self.withheld {

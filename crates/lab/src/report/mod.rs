@@ -1,4 +1,4 @@
-//! What an experiment says: one JSON document, a table, Markdown, or a page with pictures.
+//! Reports of experiments: as JSON, a table, Markdown, or a page with charts.
 
 mod figures;
 mod html;
@@ -22,23 +22,23 @@ use crate::{ArmRounds, FEWEST, Failures, Host, MannWhitney, Median, Noise, media
 pub struct Report {
     /// Its name.
     pub experiment: String,
-    /// On what it ran.
+    /// The host it ran on.
     pub host: Host,
-    /// Which commit was measured.
+    /// The measured commit.
     pub commit: String,
-    /// Which version of the workloads was called, where they are not of that commit's build.
+    /// The version of the workloads, if they are not of that commit's build.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workloads: Option<String>,
-    /// What was measured.
+    /// The measured arms.
     pub arms: Vec<ArmReport>,
     /// Medians of ratios taken round by round.
     pub ratios: BTreeMap<String, f64>,
-    /// What was promised, and whether it held.
+    /// Promises and whether they hold.
     pub targets: Vec<Target>,
-    /// How it was run: sizes, rounds, the seed.
+    /// Sizes, rounds, the seed.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub settings: Value,
-    /// Releases of what was measured and of what it ran on.
+    /// Versions of what was measured and of what it ran on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<String, String>,
     /// When it ended, in seconds since 1970.
@@ -47,34 +47,34 @@ pub struct Report {
     /// How quiet the host was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
-    /// Why nothing is compared, where nothing is.
+    /// Why nothing is compared, if nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
     /// Arms compared with each other, call by call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
-    /// What a reader has to know.
+    /// Caveats for readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// Two arms, compared by the latencies of their calls, or where calls follow each other in a closed loop by the medians of its rounds.
+/// A comparison of two arms, by their calls' latencies or, for a closed loop, by the medians of rounds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
     /// The first arm.
     pub a: String,
     /// The second one.
     pub b: String,
-    /// Of which function.
+    /// The function they called.
     pub function: String,
-    /// How many times as long the first one's median call takes.
+    /// The ratio of their median latencies.
     pub times: f64,
-    /// Whether that could be chance.
+    /// Whether the difference may be chance.
     pub test: MannWhitney,
 }
 
 impl Comparison {
-    /// Compares values of two arms; `None` when one of them has none.
+    /// Compares the values of two arms; `None` if one of them has none.
     pub fn of(function: &str, (a, left): (&str, &[f64]), (b, right): (&str, &[f64])) -> Option<Self> {
         Some(Self {
             a: a.to_owned(),
@@ -85,7 +85,7 @@ impl Comparison {
         })
     }
 
-    /// The same of medians of rounds: of fewer than five nothing is said, as of an interval.
+    /// Compares medians of rounds; as for an interval, `None` for fewer than five.
     pub fn of_rounds(function: &str, a: (&str, &[f64]), b: (&str, &[f64])) -> Option<Self> {
         if a.1.len().min(b.1.len()) < FEWEST {
             return None;
@@ -95,8 +95,8 @@ impl Comparison {
 }
 
 impl Report {
-    /// Takes back everything that compares when the host was too noisy for it, and says so. Figures of single arms stay, as
-    /// what they are: figures of a noisy host.
+    /// Withdraws all comparisons if the host was too noisy, and says so. Figures of single arms stay, as
+    /// figures of a noisy host.
     pub fn judge(&mut self, noise: Noise, despite_noise: bool) {
         let reasons = noise.reasons();
         if let Some(failed) = self.failed() {
@@ -109,7 +109,8 @@ impl Report {
             ));
         }
         self.noise = Some(noise);
-        // Without figures there is nothing that noise could have spoilt: that there are none has another reason.
+        // Without figures, there is nothing that noise could have spoilt: they are missing for another
+        // reason.
         if reasons.is_empty() || self.is_empty() {
             return;
         }
@@ -135,7 +136,7 @@ impl Report {
         self.arms.iter().all(|arm| arm.unavailable().is_some())
     }
 
-    /// What is said of a target without a value.
+    /// The text for a target without a value.
     fn unjudged(&self, target: &Target) -> String {
         match (&target.unjudged, &self.withheld) {
             (Some(why), _) => why.to_string(),
@@ -144,7 +145,7 @@ impl Report {
         }
     }
 
-    /// How many arms have no figures, and why the first of them has none; nothing when all have some.
+    /// How many arms have no figures, and why the first of them has none; `None` if all have some.
     pub fn failed(&self) -> Option<String> {
         let failed: Vec<_> = self.arms.iter().filter_map(|arm| Some((arm, arm.unavailable()?))).collect();
         let (arm, why) = failed.first()?;
@@ -160,13 +161,13 @@ impl Report {
 }
 
 impl ArmReport {
-    /// Why it has no figures, where it has none.
+    /// Why it has no figures, if it has none.
     pub fn unavailable(&self) -> Option<&str> {
         self.note.as_deref()?.strip_prefix("unavailable: ")
     }
 }
 
-/// One arm: the medians over its rounds.
+/// One arm: the medians of its rounds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ArmReport {
     /// Its name.
@@ -183,10 +184,10 @@ pub struct ArmReport {
     /// Latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<Latency>,
-    /// Until an instance was there.
+    /// Until an instance was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_us: Option<f64>,
-    /// Of a chain of functions: what all of them waited for instances, added up, also of those that waited side by side.
+    /// For a chain of functions: the sum of all waits for instances, including concurrent ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_us: Option<f64>,
     /// The first call of an instance.
@@ -195,7 +196,7 @@ pub struct ArmReport {
     /// Its later calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady_us: Option<f64>,
-    /// What the function says of a time that it has measured itself.
+    /// A time measured by the function itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_us: Option<f64>,
     /// Throughput.
@@ -213,7 +214,7 @@ pub struct ArmReport {
     /// Memory shared with nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_bytes: Option<u64>,
-    /// The median latency in µs, and how sure it is.
+    /// The median latency in µs, with its confidence interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_us: Option<Median>,
     /// Loading code in a new instance, a part of `start_us`.
@@ -222,22 +223,22 @@ pub struct ArmReport {
     /// Calls that waited for a new instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cold_starts: Option<u64>,
-    /// Instances alive at once, or processes that belong to the function where those are counted; at most.
+    /// Maximum number of live instances, or of the function's processes where those are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instances: Option<u64>,
     /// Calls that failed, by kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<Failures>,
-    /// Latencies in µs, ascending, thinned: what the pictures show.
+    /// Latencies in µs, ascending and thinned, for the charts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_us: Vec<f64>,
-    /// What happened over time, or over what `axis` says.
+    /// A series over time, or over what `axis` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Point>,
-    /// Over what the points of `series` stand.
+    /// The axis of `series`.
     #[serde(default, skip_serializing_if = "Axis::is_time")]
     pub axis: Axis,
-    /// What a reader has to know about it; where there are no figures, why.
+    /// Caveats for readers; without figures, the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -374,12 +375,12 @@ mod tests {
         let mut repeated = report();
         repeated.judge(Noise { stolen: 0.0, repeated: 2, ..noisy.clone() }, false);
         assert!(repeated.to_string().contains("2 of the measurements were made in the place of others"));
-        // What a host is like all the time is said, and withholds nothing.
+        // A lasting property of the host is mentioned, but withdraws nothing.
         let mut slow = report();
         slow.judge(Noise { stolen: 0.0, start_after_rest: Some(4.13), ..noisy }, false);
         let said = ", a process started after a rest takes 4.1 × as long, load";
         assert!(slow.withheld.is_none() && slow.markdown().contains(said), "{}", slow.markdown());
-        // What was written is read back.
+        // A written report is read back.
         let read: Report = serde_json::from_str(&serde_json::to_string(&judged).unwrap()).unwrap();
         assert_eq!(read.to_string(), text);
     }

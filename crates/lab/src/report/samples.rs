@@ -1,13 +1,13 @@
-//! What the pictures are made of: as many points as can be seen, however many calls there were.
+//! Data of charts: as many points as can be seen, however many calls there were.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Measured, closed_loop::histogram};
 
-/// More points than this are not told apart in a picture.
+/// More points than this are indistinguishable in a chart.
 const MOST: usize = 400;
 
-/// Over what the points of a series stand.
+/// The axis of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Axis {
@@ -19,18 +19,18 @@ pub enum Axis {
 }
 
 impl Axis {
-    /// Whether it is what is taken where nothing is said.
+    /// Whether it is the default.
     pub(super) fn is_time(&self) -> bool {
         *self == Self::Time
     }
 }
 
-/// One interval of time, or one step.
+/// A point of a series: an interval of time, or a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Its end, in seconds since the beginning; where it stands over something else, how much of that.
+    /// Its end, in seconds since the beginning, or its place on another axis.
     pub at_s: f64,
-    /// Latency in µs of the one call that it stands for.
+    /// Latency in µs of the single call that it represents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<f64>,
     /// Calls answered in it, per second.
@@ -50,7 +50,7 @@ pub struct Point {
     pub instances: Option<u64>,
 }
 
-/// `values` ascending, and of more than a picture can show an even selection that keeps both ends.
+/// Sorts `values`, and thins them evenly to what a chart can show, keeping both ends.
 pub fn thinned(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -60,11 +60,11 @@ pub fn thinned(values: &[f64]) -> Vec<f64> {
     (0..MOST).map(|at| sorted[at * (sorted.len() - 1) / (MOST - 1)]).collect()
 }
 
-/// Latencies in µs of the calls of closed loops, ascending, as many as a picture can show.
+/// Latencies in µs of closed-loop calls, ascending, as many as a chart can show.
 pub fn sampled(rounds: &[Measured]) -> Vec<f64> {
     let mut all = histogram();
     for round in rounds {
-        // Both have the bounds of every histogram here.
+        // Cannot fail: all histograms here have the same bounds.
         let _ = all.add(&round.latency_ns);
     }
     if all.is_empty() {

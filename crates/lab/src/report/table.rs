@@ -1,14 +1,14 @@
-//! A report as a table, for people at a terminal.
+//! Renders a report as a table, for people at a terminal.
 
 use std::fmt;
 
 use super::{ArmReport, Comparison, Report, Target, markdown::micros};
 use crate::{Failures, Host};
 
-/// A column: its title, and what stands in it.
+/// A column: its title and its figure.
 type Column = (&'static str, fn(&ArmReport) -> Option<f64>);
 
-/// The arms; columns in which nothing stands are left out.
+/// The arms; empty columns are dropped.
 fn table(f: &mut fmt::Formatter<'_>, arms: &[ArmReport]) -> fmt::Result {
     fn mib(bytes: Option<u64>) -> Option<f64> {
         bytes.map(|bytes| bytes as f64 / f64::from(1 << 20))
@@ -34,7 +34,7 @@ fn table(f: &mut fmt::Formatter<'_>, arms: &[ArmReport]) -> fmt::Result {
     ];
     let used: Vec<_> =
         columns.iter().filter(|(_, pick)| arms.iter().any(|arm| pick(arm).is_some())).collect();
-    // Longer names would shift what follows them, or run into it.
+    // Longer names would shift what follows, or run into it.
     let widest = |least: usize, name: fn(&ArmReport) -> &str| {
         arms.iter().map(|arm| name(arm).chars().count() + 1).fold(least, usize::max)
     };
@@ -98,7 +98,7 @@ impl fmt::Display for Report {
         }
         for promised in &self.targets {
             let Target { name, value, target, met, .. } = promised;
-            // What was not asked for (`--arms`) has not been missed.
+            // What was excluded (`--arms`) does not count as missed.
             match (value, met.unwrap_or(false)) {
                 (None, _) => {
                     let unjudged = self.unjudged(promised);

@@ -1,4 +1,4 @@
-//! What was promised, beside what was measured of it.
+//! Promises and their measurements.
 
 use std::fmt;
 
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 /// A promise and what was measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Target {
-    /// The promise's number in the specification, where it has one.
+    /// The promise's number in the specification, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<String>,
     /// What was promised, with its unit.
     pub name: String,
-    /// What was measured; absent when it was not.
+    /// The measured value, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// What was promised: `<= 100`, `>= 7000`.
+    /// The promised bound: `<= 100`, `>= 7000`.
     pub target: String,
-    /// Whether it held; absent when it was not measured.
+    /// Whether it holds; absent if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub met: Option<bool>,
-    /// Noise cannot change it: it is judged on any host.
+    /// Independent of noise: judged on any host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
-    /// Why nothing is said of it, where it has a reason of its own; as the fields `why` and `unjudged`.
+    /// Why it is not judged, if for a reason of its own; serialised as the fields `why` and `unjudged`.
     #[serde(flatten)]
     pub unjudged: Option<Unjudged>,
 }
@@ -39,7 +39,7 @@ impl Target {
         Self::that(name, value, format!(">= {}", shown(least)), |value| value >= least)
     }
 
-    /// What is no number was not measured, and in JSON it is nothing.
+    /// NaN and infinities count as not measured, and are null in JSON.
     fn that(name: &str, value: Option<f64>, target: String, holds: impl FnOnce(f64) -> bool) -> Self {
         let value = value.filter(|value| value.is_finite());
         Self {
@@ -53,13 +53,13 @@ impl Target {
         }
     }
 
-    /// The same of what no noise of the host can change, such as the size of a file.
+    /// Marks a target that noise cannot affect, such as the size of a file.
     #[must_use]
     pub fn exactly(self) -> Self {
         Self { exact: true, ..self }
     }
 
-    /// The same without a value, where there is a reason to have none.
+    /// Removes the value, if there is a reason not to judge it.
     #[must_use]
     pub fn unless(self, why: Option<Unjudged>) -> Self {
         match why {
@@ -68,23 +68,23 @@ impl Target {
         }
     }
 
-    /// The same as the promise of this number.
+    /// Sets the promise's number.
     pub fn of(self, promise: impl Into<Option<&'static str>>) -> Self {
         Self { promise: promise.into().map(str::to_owned), ..self }
     }
 }
 
-/// Why nothing is said of a promise although something was measured.
+/// Why a promise is not judged although something was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub enum Unjudged {
-    /// The host was noisy meanwhile: so.
+    /// The host was noisy.
     Noise(String),
-    /// It is not what was promised: so it differs.
+    /// The measurement differs from what is promised, in this way.
     NotMeasured(String),
 }
 
-/// How a reason of noise begins.
+/// The prefix of a reason of noise.
 const NOISE: &str = "host too noisy: ";
 
 impl fmt::Display for Unjudged {
@@ -96,12 +96,12 @@ impl fmt::Display for Unjudged {
     }
 }
 
-/// The same in a report.
+/// The serialised form.
 #[derive(Serialize, Deserialize)]
 struct Written {
-    /// That of noise with its beginning.
+    /// For noise, with its prefix.
     why: String,
-    /// Absent in reports from before it was written: there the beginning tells.
+    /// Absent in older reports, where the prefix tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unjudged: Option<Kind>,
 }
@@ -132,7 +132,7 @@ impl From<Written> for Unjudged {
     }
 }
 
-/// A bound as people write it: two digits behind the point at most.
+/// A bound for people: at most two decimals.
 fn shown(bound: f64) -> String {
     let text = format!("{bound:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -189,7 +189,7 @@ mod tests {
         let other = json!({ "why": "there were 2 values" });
         assert_eq!(read(&other), Some(Unjudged::NotMeasured("there were 2 values".into())));
         assert_eq!(read(&json!({})), None);
-        // Where the kind is there, it decides.
+        // If present, the kind decides.
         let said = json!({ "why": "host too noisy: a", "unjudged": "not_measured" });
         assert_eq!(read(&said), Some(Unjudged::NotMeasured("host too noisy: a".into())));
     }

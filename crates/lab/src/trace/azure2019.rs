@@ -1,4 +1,5 @@
-//! The trace of 2019: calls a minute for each function, with a day's durations for each function and a day's memory for each app.
+//! The Azure trace of 2019: calls per minute and a day's durations for each function, a day's memory for each
+//! app.
 
 use std::{collections::HashMap, io::Read};
 
@@ -7,7 +8,7 @@ use super::{
     table::{Row, Table},
 };
 
-/// Functions with their calls; durations and memory where the tables have them.
+/// Functions with their calls, and durations and memory where known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Azure2019 {
     /// In the order of the trace.
@@ -16,7 +17,7 @@ pub struct Azure2019 {
     durations: HashMap<String, DurationRow>,
     /// By function or, as Microsoft published it, by app.
     memory: HashMap<String, MemoryRow>,
-    /// Durations that were negative or no numbers, and were taken as 0.
+    /// Durations that were negative or invalid, and were taken as 0.
     pub taken_as_zero: usize,
 }
 
@@ -99,7 +100,8 @@ impl Azure2019 {
         let needed = [&["HashFunction", "Average", "Count"][..], &DURATIONS].concat();
         Table::open(source, &needed)?.rows(|row| {
             let mut ms = |column: &str| {
-                // The published tables have a few negative durations, also on average, of clocks that were set back.
+                // The published tables have a few negative durations, even averages, because clocks were set
+                // back.
                 let read = row.number(column);
                 self.taken_as_zero += usize::from(read.is_err());
                 read.unwrap_or(0.0)
@@ -128,28 +130,29 @@ impl Azure2019 {
         })
     }
 
-    /// Minutes that there are.
+    /// Number of minutes.
     pub fn minutes(&self) -> usize {
         self.functions.first().map_or(0, |function| function.minutes.len())
     }
 
-    /// Whether there is a table of memory, and a row in it.
+    /// Whether there is a memory table with rows.
     pub fn has_memory(&self) -> bool {
         !self.memory.is_empty()
     }
 
-    /// What its calls took, where the trace says it.
+    /// The durations of its calls, if known.
     pub fn duration(&self, of: &FunctionRow) -> Option<&DurationRow> {
         self.durations.get(&of.function)
     }
 
-    /// What it allocated: its own share where the trace has that, and its app's memory otherwise.
+    /// Its memory: its own share if known, otherwise its app's memory.
     pub fn memory(&self, of: &FunctionRow) -> Option<&MemoryRow> {
         self.memory.get(&of.function).or_else(|| self.memory.get(&of.app))
     }
 }
 
-/// Where the minutes stand, in their order. The columns whose names are numbers are minutes, whichever the first one is and wherever it stands.
+/// The columns of the minutes, in order. Columns with a number as name are minutes, whichever the first one
+/// is and wherever it stands.
 fn minutes(columns: &[String]) -> Result<Vec<usize>, TraceError> {
     let named = columns.iter().enumerate().filter_map(|(at, name)| Some((name.parse::<u32>().ok()?, at)));
     let mut minutes: Vec<(u32, usize)> = named.collect();
@@ -244,7 +247,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a file holds: an error or a trace, never a panic.
+        /// For any file: an error or a trace, never a panic.
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let _ = Azure2019::read(&bytes[..], None, None);
@@ -254,7 +257,7 @@ mod tests {
             let _ = Azure2019::read(&head[..], None, Some(&[&memory[..], &bytes].concat()[..]));
         }
 
-        /// What is written in the format is read back.
+        /// Data written in the format is read back.
         #[test]
         fn a_written_trace_is_read_back(
             rows in prop::collection::vec(("[a-z]{1,8}", "[a-f0-9]{1,8}", prop::collection::vec(any::<u32>(), 5)), 0..20)

@@ -1,10 +1,10 @@
-//! The trace of 2021: every single call, with when it ended and how long it took.
+//! The Azure trace of 2021: every single call with its end and duration.
 
 use std::{collections::HashMap, io::Read, time::Duration};
 
 use super::{TraceError, table::Table};
 
-/// Calls in the order in which they started.
+/// Calls in order of their start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Azure2021 {
     /// The functions, each `app/function`.
@@ -16,15 +16,15 @@ pub struct Azure2021 {
 /// A call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallRow {
-    /// When it started, from the first one on.
+    /// Its start, relative to the first one.
     pub start: Duration,
     /// How long it took.
     pub took: Duration,
-    /// Which of the functions.
+    /// Index of its function.
     pub function: usize,
 }
 
-/// Two weeks are the whole trace; what lies beyond a century is no time.
+/// Two weeks are the whole trace; times beyond a century are invalid.
 const LATEST_S: f64 = 3.2e9;
 
 impl Azure2021 {
@@ -46,7 +46,7 @@ impl Azure2021 {
             starts.push((end - took, Duration::from_secs_f64(took), function));
             Ok(())
         })?;
-        // A call may have started before the trace did.
+        // A call may have started before the trace.
         let first = starts.iter().map(|call| call.0).fold(f64::INFINITY, f64::min);
         trace.calls = starts
             .into_iter()

@@ -1,5 +1,5 @@
-//! Recorded loads: Microsoft's Azure Functions traces of 2019 and 2021, what Photons@Graal does with them, and loads that are drawn
-//! from their distributions.
+//! Recorded loads: Microsoft's Azure Functions traces of 2019 and 2021, their use by Photons@Graal, and loads
+//! drawn from their distributions.
 
 mod azure2019;
 mod azure2021;
@@ -33,7 +33,7 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// The same of one of several tables, which all have lines.
+    /// Adds the name of the table in which the error is.
     fn of_table(self, name: &str) -> Self {
         match self {
             Self::Line { line, why } => Self::Line { line, why: format!("{why}, in the table of {name}") },
@@ -42,7 +42,7 @@ impl TraceError {
     }
 }
 
-/// The excerpts that come with Flint: `crates/lab/data/azure/README.md` says what they are and whose.
+/// The excerpts that come with Flint; `crates/lab/data/azure/README.md` describes them and their licence.
 pub mod excerpt {
     use super::{Azure2019, Azure2021, TraceError};
 

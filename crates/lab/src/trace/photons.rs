@@ -1,5 +1,6 @@
-//! What Photons@Graal does with the trace of 2019, from its scripts: a function of the trace is chosen by its memory and its number
-//! of calls; copies of the deployed function are started one after the other, and each replays the same 59 minutes.
+//! The use of the 2019 trace by Photons@Graal, from its scripts: a function of the trace is selected by its
+//! memory and its number of calls; copies of the deployed function are started one after the other, and each
+//! replays the same 59 minutes.
 
 use std::time::Duration;
 
@@ -9,10 +10,10 @@ use crate::Arrival;
 /// Minutes that are replayed.
 const MINUTES: usize = 59;
 const MINUTE: Duration = Duration::from_secs(60);
-/// From one copy's start to the next one's.
+/// Delay between the starts of two copies.
 const BETWEEN_COPIES: Duration = Duration::from_secs(30);
 
-/// The function that is looked for: the memory that the deployed one takes, in MB.
+/// The function to select: the memory of the deployed one, in MB.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// What it takes at least.
@@ -27,8 +28,8 @@ impl Wanted {
     }
 }
 
-/// The function whose memory is nearest, among those with more than 10 and fewer than 100 calls in the 59 minutes; of an app only the
-/// first function counts, as in the original. `None` when no function is called as often.
+/// The function with the nearest memory among those with more than 10 and fewer than 100 calls in the 59
+/// minutes; only the first function of an app counts, as in the original. `None` if no function qualifies.
 pub fn select(trace: &Azure2019, wanted: Wanted) -> Option<&FunctionRow> {
     let mut seen = std::collections::HashSet::new();
     trace
@@ -51,19 +52,19 @@ pub struct Replay {
     pub copies: usize,
     /// Minutes that are replayed; 59 in the original.
     pub minutes: usize,
-    /// How many times as fast as recorded; 1 in the original.
+    /// Speed-up; 1 in the original.
     pub compression: f64,
 }
 
 impl Replay {
-    /// Calls in all: a trace may have more than anybody can make.
+    /// Total number of calls: a trace may have more than can be made.
     pub fn calls(&self, function: &FunctionRow) -> u64 {
         let of_one: u64 = function.minutes.iter().take(self.minutes).map(|&calls| u64::from(calls)).sum();
         of_one.saturating_mul(self.copies as u64)
     }
 
-    /// The schedule: the calls of a minute are spaced evenly in it. All times are divided by the compression, also those between the
-    /// copies' starts, so that as many run side by side.
+    /// The schedule: the calls of a minute are spaced evenly in it. All times are divided by the compression,
+    /// including those between the copies' starts, so that the concurrency stays the same.
     pub fn schedule(&self, function: &FunctionRow) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         for copy in 0..self.copies {
@@ -80,7 +81,7 @@ impl Replay {
         arrivals
     }
 
-    /// How long it takes.
+    /// Its total duration.
     pub fn duration(&self) -> Duration {
         let copies = BETWEEN_COPIES * self.copies.saturating_sub(1) as u32;
         (copies + MINUTE * self.minutes as u32).div_f64(self.compression)

@@ -1,10 +1,10 @@
-//! A distribution that is known by some of its quantiles.
+//! A distribution given by some of its quantiles.
 
 /// Values at ascending probabilities.
 #[derive(Clone, Debug)]
 pub struct Quantiles {
     points: Vec<(f64, f64)>,
-    /// Between two points, interpolated between the values' logarithms: what spans eight orders of magnitude.
+    /// Interpolate between the values' logarithms, for distributions that span orders of magnitude.
     logarithmic: bool,
 }
 
@@ -29,7 +29,7 @@ impl Quantiles {
         Self { points, logarithmic }
     }
 
-    /// The value that a share `p` of the distribution does not exceed.
+    /// The quantile `p`.
     pub fn at(&self, p: f64) -> f64 {
         let after = self.points.partition_point(|point| point.0 < p);
         let (Some(&below), Some(&above)) = (self.points.get(after.wrapping_sub(1)), self.points.get(after))

@@ -1,27 +1,28 @@
-//! Apps that are drawn from the distributions of the trace of 2019, for loads of any size and length.
+//! Synthetic apps drawn from the distributions of the 2019 trace, for loads of any size and length.
 //!
-//! What is drawn: functions of an app, its memory, its calls a day, how much the gaps between them vary, from the measured quantiles; the
-//! trigger of each function, from the paper's table; a function's mean duration, from the log-normal distribution of the paper, and the
-//! duration of each call about it. They are drawn independently of each other, since the paper reports no strong correlation, but for two
-//! things. Triggers of the busiest apps are those of the calls, since a fiftieth of all functions, called by events, has a quarter of the
-//! calls. And apps that only clocks call take the lowest variations, so that those of all apps together are the measured ones. The load of
-//! a day has a wave over a constant base of half its peak.
+//! Drawn are: an app's number of functions, memory, daily calls and the variation of the gaps between them,
+//! from the measured quantiles; the trigger of each function, from the paper's table; a function's mean
+//! duration, from the paper's log-normal distribution, and each call's duration around it. The draws are
+//! independent, since the paper reports no strong correlation, with two exceptions. Triggers of the busiest
+//! apps follow the shares of calls, since a fiftieth of all functions, called by events, receives a quarter
+//! of the calls. And apps called only by timers take the lowest variations, so that all apps together have
+//! the measured ones. The load of a day is a wave over a constant base of half its peak.
 
 use std::time::Duration;
 
 use super::Quantiles;
 use crate::Random;
 
-/// An app: what memory and calls belong to.
+/// An app, to which memory and calls belong.
 #[derive(Clone, Debug)]
 pub struct SyntheticApp {
-    /// Its functions, one at least.
+    /// Its functions, at least one.
     pub functions: Vec<SyntheticFunction>,
     /// Memory allocated on average, in MB.
     pub memory_mb: f64,
     /// Calls a day on average, of all its functions together.
     pub calls_a_day: f64,
-    /// Coefficient of variation of the gaps between its calls: 0 is a clock, 1 are independent callers, more are bursts.
+    /// Coefficient of variation of the gaps between its calls: 0 is periodic, 1 is Poisson, more is bursty.
     pub variation: f64,
 }
 
@@ -63,23 +64,24 @@ const TRIGGERS: [(Trigger, f64, f64); 7] = [
     (Trigger::Storage, 2.8, 0.7),
     (Trigger::Other, 2.3, 1.0),
 ];
-/// The busiest share of the apps, whose triggers are drawn by the shares of the calls: they make nearly all of them. More than a fourteenth
-/// would be more functions that events call than there are.
+/// The busiest share of the apps, whose triggers follow the shares of calls: they make nearly all of them.
+/// More than a fourteenth would need more functions called by events than there are.
 const BUSIEST: f64 = 0.05;
 /// Log-normal mean durations, in seconds: a median of 0.68 s.
 const DURATION_MU: f64 = -0.38;
 const DURATION_SIGMA: f64 = 2.36;
-/// Calls about their function's mean: the median of ln(p99 / p50) / 2.326 over the functions of the 2019 sample with 50 calls or more.
+/// Durations of calls around their function's mean: the median of ln(p99 / p50) / 2.326 over the functions of
+/// the 2019 sample with 50 calls or more.
 const CALL_SIGMA: f64 = 0.84;
-/// No call of the trace took longer than this.
+/// Longest duration in the trace.
 const LONGEST_S: f64 = 605.0;
-/// Burstier gaps are made as these: beyond it a day would be one burst.
+/// Upper bound of the variation: beyond it, a day would be a single burst.
 const MOST_VARIATION: f64 = 30.0;
 const DAY_S: f64 = 86_400.0;
 /// The wave's height over its mean: the base is half of the peak.
 const WAVE: f64 = 1.0 / 3.0;
 
-/// As many apps as wanted; the same seed draws the same ones, and the first ones do not depend on how many there are.
+/// Draws apps, deterministically by seed; the first ones do not depend on their number.
 pub fn apps(seed: u64, count: usize) -> Vec<SyntheticApp> {
     let sizes = Quantiles::azure2019("functions_per_app", false);
     let memory = Quantiles::azure2019("app_mem_mb", true);
@@ -108,8 +110,8 @@ fn size(sizes: &Quantiles, p: f64) -> usize {
     sizes.at(p).round().max(1.0) as usize
 }
 
-/// Shares of the triggers among the functions of an app: of the busiest ones as of the calls, of the others so that all functions together have the
-/// shares of the functions.
+/// Shares of the triggers among the functions of an app: for the busiest ones those of the calls, for the
+/// others such that all functions together have the shares of functions.
 fn triggers(is_busy: bool) -> [(Trigger, f64); 7] {
     let sum = |pick: fn(&(Trigger, f64, f64)) -> f64| TRIGGERS.iter().map(pick).sum::<f64>();
     let (functions, calls) = (sum(|row| row.1), sum(|row| row.2));
@@ -119,7 +121,7 @@ fn triggers(is_busy: bool) -> [(Trigger, f64); 7] {
     })
 }
 
-/// The share of the apps that only clocks call.
+/// The share of the apps that only timers call.
 fn clocked_share(sizes: &Quantiles) -> f64 {
     let of = |is_busy| {
         let timer = triggers(is_busy).iter().find(|row| row.0 == Trigger::Timer).map_or(0.0, |row| row.1);
@@ -143,7 +145,7 @@ fn function(random: &mut Random, triggers: &[(Trigger, f64)]) -> SyntheticFuncti
 }
 
 impl SyntheticFunction {
-    /// How long one call takes: log-normal with the function's mean.
+    /// The duration of one call: log-normal with the function's mean.
     pub fn duration(&self, random: &mut Random) -> Duration {
         let about = (CALL_SIGMA * random.normal() - CALL_SIGMA * CALL_SIGMA / 2.0).exp();
         Duration::from_secs_f64((self.mean.as_secs_f64() * about).min(LONGEST_S))
@@ -151,18 +153,18 @@ impl SyntheticFunction {
 }
 
 impl SyntheticApp {
-    /// Whether a clock calls all of it.
+    /// Whether all its functions are called by timers.
     pub fn is_clocked(&self) -> bool {
         self.functions.iter().all(|function| function.trigger == Trigger::Timer)
     }
 
-    /// How much the gaps between its calls vary as they are made.
+    /// The variation with which its gaps are generated.
     fn made_variation(&self) -> f64 {
         if self.is_clocked() { 0.0 } else { self.variation.min(MOST_VARIATION) }
     }
 
-    /// Calls within `length` from a time of day on: when, from the beginning, and which of the functions. A renewal process whose time
-    /// runs faster at the peak of the day. Endless apps are endless: take as many as are wanted.
+    /// Calls within `length` from a time of day on: times from the beginning, and function indexes. A renewal
+    /// process whose time runs faster at the peak of the day. The iterator may be endless.
     pub fn calls(
         &self,
         from: Duration,
@@ -173,11 +175,12 @@ impl SyntheticApp {
         let clocked = self.is_clocked();
         let variation = self.made_variation();
         let (functions, from) = (self.functions.len(), from.as_secs_f64() % DAY_S);
-        // In the time that passes evenly; a clock takes no notice of the time of day.
+        // In the time that passes evenly; timers ignore the time of day.
         let begin = if clocked { 0.0 } else { elapsed(from) };
         let shape = 1.0 / (variation * variation);
         let even = variation < 0.01;
-        // The beginning lies anywhere in a gap, and rather in a long one: a burst of every app at once would not be a moment of the day.
+        // The beginning lies at a random point of a gap, more likely a long one: if every app began with a
+        // call, the start would be untypical.
         let around = if even { 1.0 } else { random.gamma(shape + 1.0) * (1.0 + 1.0 / shape) };
         let mut left = Some(mean_gap * around * random.unit());
         let mut now = begin;
@@ -201,13 +204,14 @@ impl SyntheticApp {
     }
 }
 
-/// How much of the average load has passed at `t` seconds: the integral of 1 + wave · sin.
+/// The share of the average load that has passed at `t` seconds: the integral of 1 + wave · sin.
 fn elapsed(t: f64) -> f64 {
     let turn = std::f64::consts::TAU / DAY_S;
     t + WAVE / turn * (1.0 - (turn * t).cos())
 }
 
-/// Its inverse. The integrand is between 2/3 and 4/3, so that the fixed point is approached by a third each time.
+/// The inverse. The integrand is between 2/3 and 4/3, so each fixed-point iteration reduces the error to a
+/// third.
 fn time_of(load: f64) -> f64 {
     let mut t = load;
     for _ in 0..60 {
@@ -221,7 +225,7 @@ mod tests {
     use super::*;
     use crate::quantile;
 
-    /// The largest distance between the shares of `values` at the table's points and the table.
+    /// The maximum distance between the distribution of `values` and the table's points.
     fn distance(mut values: Vec<f64>, column: &str) -> f64 {
         values.sort_by(f64::total_cmp);
         let points = Quantiles::azure2019(column, false);
@@ -229,7 +233,7 @@ mod tests {
             .points()
             .iter()
             .map(|&(p, value)| {
-                // Several points may have the same value: any share between theirs is right.
+                // Several points may have the same value: any share between theirs is correct.
                 let same = |other: &&(f64, f64)| other.1 == value;
                 let (least, most) = (
                     points.points().iter().find(same).map_or(p, |point| point.0),
@@ -282,7 +286,8 @@ mod tests {
         for (most, facts) in [(0.0, 0.227), (0.1, 0.32), (0.523, 0.5), (1.0, 0.62), (4.99, 0.9)] {
             assert!((share(most) - facts).abs() < 0.01, "at most {most}: {} instead of {facts}", share(most));
         }
-        // Each function of an app is called as often as any other of it. A few hundred apps make most of the calls, so shares are some points about the table's.
+        // Each function of an app is called equally often. A few hundred apps make most of the calls, so
+        // shares deviate by some points from the table's.
         let mut calls = std::collections::HashMap::new();
         for app in &apps {
             for function in &app.functions {

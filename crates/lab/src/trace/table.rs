@@ -1,5 +1,5 @@
-//! Tables as the traces have them: comma-separated, a head with the columns' names, a row a line. Fields may be quoted, as programs write
-//! tables that have read and written the traces. What is read comes from outside, so lines and rows are bounded.
+//! Reads the traces' tables: comma-separated, with a header line. Fields may be quoted, as some programs that
+//! process the traces write them. The input is untrusted, so lines and rows are bounded.
 
 use std::{
     borrow::Cow,
@@ -8,7 +8,7 @@ use std::{
 
 use super::TraceError;
 
-/// No line of the traces is nearly as long: 1440 minutes of seven digits.
+/// Far longer than any line of the traces: 1440 minutes of seven digits.
 const LONGEST_LINE: u64 = 64 << 10;
 /// The largest table of the traces has 2 million rows.
 const MOST_ROWS: usize = 10_000_000;
@@ -27,11 +27,11 @@ pub(super) struct Row<'a> {
 }
 
 impl<R: Read> Table<R> {
-    /// Reads the head; all of `needed` must be in it.
+    /// Reads the header, which must contain all of `needed`.
     pub(super) fn open(source: R, needed: &[&str]) -> Result<Self, TraceError> {
         let mut table = Self { lines: BufReader::new(source), at: 0, columns: Vec::new() };
         let head = table.line()?.unwrap_or_default();
-        // Spreadsheets put a byte order mark before the first name.
+        // Spreadsheets put a byte order mark first.
         let head = head.trim_start_matches('\u{feff}');
         let names = fields(head).map_err(|why| TraceError::Line { line: 1, why })?;
         table.columns = names.into_iter().map(|name| name.trim().to_owned()).collect();
@@ -45,7 +45,7 @@ impl<R: Read> Table<R> {
         &self.columns
     }
 
-    /// Hands every row to `take`.
+    /// Calls `take` for every row.
     pub(super) fn rows(
         mut self,
         mut take: impl FnMut(&Row<'_>) -> Result<(), TraceError>,
@@ -89,18 +89,18 @@ impl Row<'_> {
         TraceError::Line { line: self.line, why: why.into() }
     }
 
-    /// What stands in a column; empty when there is none of that name.
+    /// The text in a column; empty if there is no such column.
     pub(super) fn text(&self, column: &str) -> &str {
         let at = self.columns.iter().position(|name| name == column);
         at.map_or("", |at| self.fields[at].trim())
     }
 
-    /// The field at `at`, counted from 0.
+    /// The field at index `at`.
     pub(super) fn field(&self, at: usize) -> &str {
         self.fields[at].trim()
     }
 
-    /// A number that is not negative and not infinite.
+    /// A finite, non-negative number.
     pub(super) fn number(&self, column: &str) -> Result<f64, TraceError> {
         let text = self.text(column);
         match text.parse::<f64>() {
@@ -110,7 +110,7 @@ impl Row<'_> {
     }
 }
 
-/// The fields of a line. In a quoted one commas are text, and two quotes are one.
+/// The fields of a line. In a quoted one, commas are text and two quotes stand for one.
 fn fields(line: &str) -> Result<Vec<Cow<'_, str>>, String> {
     if !line.contains('"') {
         return Ok(line.split(',').map(Cow::Borrowed).collect());

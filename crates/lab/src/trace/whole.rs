@@ -1,4 +1,4 @@
-//! A whole trace: every call of every function, with when it starts and how long it takes. All formats become this.
+//! A whole trace, the common form of all formats: every call of every function with its start and duration.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -6,21 +6,21 @@ use super::{Azure2019, Azure2021, DurationRow, FunctionRow, SyntheticApp};
 use crate::Random;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// The percentiles that the table of 2019 has.
+/// The percentiles in the 2019 table.
 const AT: [f64; 7] = [0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0];
-/// Where a trace does not say how long a function's calls take.
+/// Assumed duration where the trace has none.
 const UNKNOWN: Duration = Duration::from_millis(100);
 
 /// Functions and their calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WholeTrace {
-    /// The functions, by whatever name the trace has.
+    /// The functions' names in the trace.
     pub functions: Vec<String>,
-    /// Calls in the order in which they start.
+    /// Calls in order of their start.
     pub calls: Vec<TracedCall>,
-    /// When the last call starts that was kept, where later ones were left out because there are [as many as wanted](Part::calls).
+    /// The start of the last call kept, if later ones exceed [the limit](Part::calls).
     pub cut: Option<Duration>,
-    /// Functions of which the trace does not say how long their calls take: a tenth of a second is assumed.
+    /// Functions without known durations, for which a tenth of a second is assumed.
     pub assumed: usize,
 }
 
@@ -29,25 +29,26 @@ pub struct WholeTrace {
 pub struct TracedCall {
     /// When it starts, from the beginning.
     pub at: Duration,
-    /// Which of the functions.
+    /// Index of its function.
     pub function: usize,
     /// How long it takes.
     pub took: Duration,
 }
 
-/// What is left of a trace.
+/// The part of a trace to keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     /// From its beginning.
     pub length: Duration,
-    /// As many functions at most: an even selection of those that are called, by how often they are.
+    /// Maximum number of functions: an even selection from those called, by number of calls.
     pub functions: usize,
-    /// As many calls at most; what comes after them is left out.
+    /// Maximum number of calls; later ones are dropped.
     pub calls: usize,
 }
 
 impl WholeTrace {
-    /// The calls of each minute at random times in it, each as long as the function's percentiles say; the same seed draws the same.
+    /// Each minute's calls at random times within it, with durations by the function's percentiles;
+    /// deterministic by seed.
     pub fn of_2019(trace: &Azure2019, part: Part, seed: u64) -> Self {
         let minutes = usize::try_from(part.length.as_secs().div_ceil(60)).unwrap_or(usize::MAX);
         let count = |function: &FunctionRow| {
@@ -59,13 +60,14 @@ impl WholeTrace {
         let mut calls = Vec::new();
         let longest =
             chosen.iter().map(|&function| trace.functions[function].minutes.len()).max().unwrap_or(0);
-        // Minute by minute, so that no more is drawn than is kept: a day of the trace has hundreds of millions of calls.
+        // Minute by minute, so that no more is drawn than is kept: a day of the trace has hundreds of
+        // millions of calls.
         for minute in (0..longest.min(minutes)).take_while(|minute| *minute < 1 << 20) {
             for (at, &function) in chosen.iter().enumerate() {
                 let row = trace.duration(&trace.functions[function]);
                 let count = trace.functions[function].minutes.get(minute).copied().unwrap_or(0) as usize;
                 let mut within = InMinute { left: count, at: 0.0 };
-                // One more than is wanted shows that some are left out.
+                // One more than kept shows that some are dropped.
                 for _ in 0..count.min(part.calls.saturating_add(1)) {
                     let share = match count > part.calls {
                         true => within.next(&mut random[at]),
@@ -77,7 +79,7 @@ impl WholeTrace {
                         took: row.map_or(UNKNOWN, |row| row.at(random[at].unit())),
                     });
                 }
-                // Nor does a minute of many functions take much more than is kept of it.
+                // Nor does a minute of many functions take much more memory than what is kept of it.
                 if calls.len() > part.calls.saturating_mul(2) {
                     calls.sort_by_key(order);
                     calls.truncate(part.calls.saturating_add(1));
@@ -93,7 +95,7 @@ impl WholeTrace {
         Self { assumed, ..Self::sorted(chosen.iter().map(name).collect(), calls, part) }
     }
 
-    /// As it was recorded.
+    /// As recorded.
     pub fn of_2021(trace: &Azure2021, part: Part) -> Self {
         let calls = trace.calls.iter().map(|call| TracedCall {
             at: call.start,
@@ -103,13 +105,13 @@ impl WholeTrace {
         Self::selected(&trace.functions, calls, part, &[])
     }
 
-    /// Calls of drawn apps from a time of day on.
+    /// The calls of synthetic apps from a time of day on.
     pub fn of_apps(apps: &[SyntheticApp], from: Duration, part: Part, seed: u64) -> Self {
         let (mut functions, mut calls, mut known) = (Vec::new(), Vec::new(), Vec::new());
         for (at, app) in apps.iter().enumerate() {
             let first = functions.len();
             functions.extend((0..app.functions.len()).map(|function| format!("app-{at}/{function}")));
-            // Parts of its own: the app itself may have been drawn by the same seed, and what its calls take has nothing to do with that.
+            // Independent of the same seed's use for drawing the app, and of the calls' durations.
             let of_app = Random::new(seed).part(at as u64);
             let mut random = of_app.part(2);
             let mut drawn = app.calls(from, part.length, of_app.part(1));
@@ -125,7 +127,7 @@ impl WholeTrace {
         Self::selected(&functions, calls.into_iter(), part, &known)
     }
 
-    /// `known` has until when the calls of each function are there, where they are not all.
+    /// `known` tells until when each function's calls are complete, if not all of them are.
     fn selected(
         functions: &[String],
         calls: impl Iterator<Item = TracedCall> + Clone,
@@ -162,7 +164,8 @@ impl WholeTrace {
         Self { functions, calls, cut, assumed: 0 }
     }
 
-    /// So many times as fast: all times are divided, the calls' own too, so that as many run side by side.
+    /// Speeds the trace up: all times are divided, including durations, so that the concurrency stays the
+    /// same.
     #[must_use]
     pub fn compressed(&self, times: f64) -> Self {
         let fast = |call: &TracedCall| TracedCall {
@@ -182,17 +185,17 @@ const fn order(call: &TracedCall) -> (Duration, usize) {
     (call.at, call.function)
 }
 
-/// The first of many calls at random times of a minute, in their order, without drawing the others.
+/// The first of many calls at random times of a minute, in order, without drawing the others.
 struct InMinute {
     /// Calls after the last one.
     left: usize,
-    /// When that was, as a share of the minute.
+    /// The time of the last one, as a share of the minute.
     at: f64,
 }
 
 impl InMinute {
     fn next(&mut self, random: &mut Random) -> f64 {
-        // The earliest of n independent times in what is left of the minute.
+        // The minimum of n uniform times in the rest of the minute.
         let earliest = -(random.unit().ln() / self.left.max(1) as f64).exp_m1();
         self.left = self.left.saturating_sub(1);
         self.at += (1.0 - self.at) * earliest;
@@ -200,7 +203,8 @@ impl InMinute {
     }
 }
 
-/// So many functions of those that are called, from the rarest to the busiest: the middle of each of so many equal parts.
+/// An even selection of called functions, from the rarest to the busiest: the middle one of each of equal
+/// parts.
 fn selection(counts: &[u64], most: usize) -> Vec<usize> {
     let mut called: Vec<usize> = (0..counts.len()).filter(|&function| counts[function] > 0).collect();
     called.sort_by_key(|&function| (counts[function], function));
@@ -209,13 +213,13 @@ fn selection(counts: &[u64], most: usize) -> Vec<usize> {
 }
 
 impl DurationRow {
-    /// A quantile, interpolated between those that the table has.
+    /// A quantile, interpolated from the table's.
     pub fn at(&self, p: f64) -> Duration {
         let above = AT.iter().position(|&known| p <= known).unwrap_or(AT.len() - 1).max(1);
         let (low, high) = (self.percentiles_ms[above - 1], self.percentiles_ms[above]);
         let share = ((p - AT[above - 1]) / (AT[above] - AT[above - 1])).clamp(0.0, 1.0);
         let ms = low + (high - low) * share;
-        // The table comes from outside: no duration of it is a century.
+        // The input is untrusted: no duration is a century.
         Duration::try_from_secs_f64(ms.max(0.0) / 1e3)
             .unwrap_or(Duration::ZERO)
             .min(Duration::from_secs(86_400))
@@ -281,7 +285,7 @@ mod tests {
     #[test]
     fn what_calls_take_is_not_drawn_from_the_numbers_that_their_app_was() {
         let (seed, mut apps) = (7, apps(7, 50));
-        // All of them are called, and none so often that nothing of the others is left.
+        // All of them are called, and none so often that it crowds out the others.
         apps.iter_mut().for_each(|app| app.calls_a_day = app.calls_a_day.clamp(240.0, 2400.0));
         let hour = Part { length: HOUR, ..ALL };
         let whole = WholeTrace::of_apps(&apps, Duration::ZERO, hour, seed);
@@ -292,7 +296,7 @@ mod tests {
             let Some(first) = whole.calls.iter().find(of_it) else { continue };
             let function: usize = whole.functions[first.function][prefix.len()..].parse().unwrap();
             let from_the_apps = app.functions[function].duration(&mut Random::new(seed).part(at as u64));
-            // The longest are all cut to the same.
+            // The longest are all truncated to the same.
             if first.took < Duration::from_secs(600) {
                 assert_ne!(first.took, from_the_apps, "{prefix}");
                 compared += 1;
@@ -380,7 +384,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the table says, a duration is one.
+        /// For any table, every duration is valid.
         #[test]
         fn no_table_makes_an_impossible_duration(percentiles_ms in any::<[f64; 7]>(), p in 0.0..1.0_f64) {
             let row = DurationRow { average_ms: 0.0, count: 0.0, percentiles_ms };

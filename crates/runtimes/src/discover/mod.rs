@@ -213,7 +213,7 @@ impl Runtimes {
         &self.not_used
     }
 
-    /// A hint that another one was found, for those who deploy; its path is not theirs to know.
+    /// A hint for developers that an unused interpreter was found; its path is only for the administrator.
     fn hint(&self, family: Family) -> &'static str {
         match self.not_used.iter().find(|one| one.family == family).map(|one| one.because) {
             Some(Because::Replaceable) => {

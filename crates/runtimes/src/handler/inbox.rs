@@ -11,7 +11,7 @@ const SMALL: usize = 4 << 10;
 const TOGETHER: usize = 64 << 10;
 /// A window of the answer's body, plus the head in the first frame.
 const BYTES_MAX: usize = WINDOW + MAX_HEAD + 4;
-/// An answer has one frame that begins it and one that ends it.
+/// The first and the last frame of an answer.
 const MARKS_MAX: usize = 2;
 
 /// The frames of one call in order. Their total memory is bounded, however small they are.

@@ -77,7 +77,7 @@ const SCRATCH: ByteSize = ByteSize::mib(256);
 /// Where the compiler writes classes.
 const CLASSES: &str = "/tmp/classes";
 
-/// Flags of every `javac`: start fast, and run no code of what is compiled.
+/// Flags of every `javac`: start fast, and run no annotation processors, which would be user code.
 const TOOL_FLAGS: [&str; 6] =
     ["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-encoding", "UTF-8", "-nowarn"];
 

@@ -281,7 +281,7 @@ fn limit(spec: &mut SandboxSpec, limits: &FunctionLimits, network: Network) {
 
 /// One key a function revision: what an ended sandbox leaves behind is only handed to the same code.
 fn recycle_key(function: &Function) -> String {
-    // The revision may be that of one that was deleted; the time is not.
+    // A function deleted and created again may have the same revision, but not the same time of update.
     format!("{}@{}@{}", function.path, function.revision, function.updated.as_millis())
 }
 

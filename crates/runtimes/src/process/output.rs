@@ -62,7 +62,7 @@ impl Output {
         self.streams.iter().all(Option::is_none)
     }
 
-    /// Reads what is there, up to a bound, and registers for a wake-up when there is more.
+    /// Reads the available bytes, up to a bound, and registers for a wake-up when there are more.
     pub fn poll(&mut self, cx: &mut Context<'_>, logs: &mut Logs) {
         for (slot, name) in self.streams.iter_mut().zip(NAMES) {
             let mut reads = 0;

@@ -38,7 +38,7 @@ pub(super) struct Lent {
 }
 
 impl Lent {
-    /// Whether all of them are among those that pid 1 takes along.
+    /// Whether pid 1 takes all of these descriptors with it.
     fn survives_leaving(&self) -> bool {
         [&self.stdin, &self.stdout, &self.stderr, &self.report, &self.users]
             .into_iter()

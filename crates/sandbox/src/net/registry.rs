@@ -104,7 +104,7 @@ impl Turn {
     pub(super) fn claim(&self) -> io::Result<Option<Block>> {
         for number in 1..=BLOCKS {
             let path = self.block(number);
-            // A file that nobody has locked is of a dead server, and not swept yet.
+            // An unlocked file belongs to a dead server and has not been swept yet.
             if path.exists() {
                 continue;
             }
@@ -128,7 +128,7 @@ impl Turn {
         Ok(found)
     }
 
-    /// Gives a block back, once nothing of what was made for it is left.
+    /// Returns a block, once everything created for it has been removed.
     pub(super) fn free(&self, block: Block) -> io::Result<()> {
         fs::remove_file(self.block(block.number))
     }

@@ -1,4 +1,4 @@
-//! One record in a segment.
+//! The encoding of one record in a segment.
 //!
 //! ```text
 //! header  28 B   magic, three lengths, checksum of meta and body, checksum of logs, checksum of this header XOR the segment's salt

@@ -263,7 +263,7 @@ mod tests {
         let before = lost(first());
         view.mender.mend(view, &before).unwrap();
         assert!(before.segment.paths()[1].exists());
-        // Whoever came upon the same one reads again.
+        // Another reader of the same index only has to read again.
         view.mender.mend(view, &before).unwrap();
         let refused = StoreError::from(view.mender.mend(view, &lost(first())).unwrap_err());
         assert!(refused.to_string().contains("less than a minute ago"), "{refused}");

@@ -16,9 +16,9 @@ import java.util.jar.JarEntry;
 import java.util.jar.JarFile;
 import java.util.jar.Manifest;
 
-/** The user's code: a jar, or a directory of classes with jars beside them or in {@code lib}. */
+/** Loads the user's code: a jar, or a directory of classes with jars beside them or in {@code lib}. */
 final class Code {
-    /** The host's Gson, for functions that do not bring their own: OpenWhisk's runtime has one. */
+    /** The system's Gson, for functions that do not bring their own, because OpenWhisk's runtime includes one. */
     private static final File GSON = new File("/usr/share/java/gson.jar");
 
     private final File file;
@@ -35,7 +35,7 @@ final class Code {
         loader = isOnClassPath(path) ? Code.class.getClassLoader() : new URLClassLoader(urls(), Code.class.getClassLoader());
     }
 
-    /** Code that is on the JVM's own class path can come out of its CDS or AOT archive. */
+    /** Classes on the JVM's own class path can be loaded from its CDS or AOT archive. */
     private static boolean isOnClassPath(String path) {
         String classPath = System.getProperty("java.class.path");
         int start = 0;
@@ -78,7 +78,7 @@ final class Code {
         }
     }
 
-    /** Finds the method that {@code main} names: {@code pkg.Class#method}, each part with its default. */
+    /** Finds the method that {@code main} names: {@code pkg.Class#method}; each part has a default. */
     Method find(String main) throws LoadException, IOException {
         String name = main == null ? "" : main;
         int hash = name.indexOf('#');
@@ -111,7 +111,7 @@ final class Code {
         return method;
     }
 
-    /** Makes sure that the static initialisers of the class have run. */
+    /** Ensures that the class's static initialisers have run. */
     static void initialise(Class<?> type) throws ClassNotFoundException {
         Class.forName(type.getName(), true, type.getClassLoader());
     }
@@ -124,7 +124,7 @@ final class Code {
         }
     }
 
-    /** Of several methods of that name the one with a context, then the one that takes a Map. */
+    /** Among methods of that name, prefers one that takes a context, then one that takes a Map. */
     private static Method entry(Class<?> type, String name) {
         Method best = null;
         for (Method method : type.getMethods()) {
@@ -150,7 +150,7 @@ final class Code {
         }
     }
 
-    /** The method of that name in the only class that has one. */
+    /** The method of that name, which exactly one class may have. */
     private Method only(String methodName) throws LoadException, IOException {
         List<Method> found = new ArrayList<>();
         for (String name : classNames()) {
@@ -161,7 +161,7 @@ final class Code {
                     found.add(method);
                 }
             } catch (LinkageError incomplete) {
-                // a class of an optional dependency that is absent
+                // an optional dependency of this class is absent
             }
         }
         if (found.size() == 1) {

@@ -5,7 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What a handler may know of its call: the second parameter of {@code main(Map, Context)}. */
+/** The call's metadata, which a handler gets as the second parameter of {@code main(Map, Context)}. */
 public final class Context {
     private final Map<String, Object> init;
     private final Map<String, Object> head;
@@ -35,7 +35,7 @@ public final class Context {
         return (String) init.get("version");
     }
 
-    /** When the call must be over, in milliseconds since the epoch. */
+    /** The deadline of the call, in milliseconds since the epoch. */
     public long getDeadlineMs() {
         Object deadline = head.get("deadline");
         return deadline instanceof Number ? ((Number) deadline).longValue() : Long.MAX_VALUE;
@@ -45,7 +45,7 @@ public final class Context {
         return Math.max(0, getDeadlineMs() - System.currentTimeMillis());
     }
 
-    /** The HTTP method of the request, or null when the call did not come by HTTP. The same holds for the next three. */
+    /** The HTTP method of the request; null, as for the next three, if the call did not come by HTTP. */
     public String getMethod() {
         return (String) head.get("method");
     }
@@ -58,12 +58,12 @@ public final class Context {
         return (String) head.get("query");
     }
 
-    /** The request's headers by their lower-case names. */
+    /** The request's headers by lower-case name. */
     public Map<String, String> getHeaders() {
         return head.get("headers") == null ? null : Collections.unmodifiableMap(headers(head));
     }
 
-    /** The head's header pairs as a map; a name that occurs again is joined with a comma, as HTTP allows. */
+    /** The header pairs of the head as a map; values of a repeated name are joined with a comma, as HTTP allows. */
     static Map<String, String> headers(Map<String, Object> head) {
         Map<String, String> headers = new LinkedHashMap<>();
         for (Object pair : (List<?>) head.get("headers")) {

@@ -6,9 +6,9 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * The environment variables of the OpenWhisk contract. Java's own view of the environment is read-only; the map below it is changed, so
- * {@code System.getenv} has the variables, and so do processes that are started with {@code ProcessBuilder.environment()}. Needs
- * {@code --add-opens java.base/java.util=ALL-UNNAMED}.
+ * Sets the environment variables of the OpenWhisk contract. Java offers only a read-only view of the environment; the map behind it is
+ * changed by reflection, so that {@code System.getenv} and {@code ProcessBuilder.environment()} see the variables. Needs {@code --add-opens
+ * java.base/java.util=ALL-UNNAMED}.
  */
 final class Environment {
     private static final String[][] PER_CALL = {
@@ -20,7 +20,7 @@ final class Environment {
     };
 
     private final Map<String, String> variables;
-    /** What INIT says of the last two, for calls that bring none of their own. */
+    /** The API key and host of INIT, for calls that bring none of their own. */
     private final Map<String, String> initial = new HashMap<>();
 
     @SuppressWarnings("unchecked")
@@ -31,7 +31,7 @@ final class Environment {
         variables = (Map<String, String>) below.get(readOnly);
     }
 
-    /** Sets what INIT brings, before user code is loaded. */
+    /** Sets the variables of INIT, before user code is loaded. */
     void setInitial(Map<String, Object> init) throws JsonException {
         Object env = init.get("env");
         if (env instanceof Map) {

@@ -22,7 +22,7 @@ final class Frame {
 
     final int kind;
     final boolean fin;
-    /** An unsigned 32-bit number. */
+    /** Holds an unsigned 32-bit number. */
     final int call;
     final byte[] payload;
 
@@ -53,7 +53,7 @@ final class Frame {
         writeInt(bytes, 8, call);
     }
 
-    /** Checks the header at {@code at} and returns the payload's length. */
+    /** Checks the header at {@code at} and returns the length of its payload. */
     static int checkHeader(byte[] bytes, int at) throws ProtocolException {
         int length = readInt(bytes, at);
         if (length < 0 || length > MAX_PAYLOAD) {
@@ -69,7 +69,7 @@ final class Frame {
         return length;
     }
 
-    /** Where the body starts in the payload of an INVOKE or RESULT; the head lies between 4 and there. */
+    /** The offset of the body in the payload of an INVOKE or RESULT; the head lies between 4 and it. */
     static int bodyStart(byte[] payload) throws ProtocolException {
         if (payload.length < 4) {
             throw new ProtocolException("truncated", "the payload is too short for a head length");

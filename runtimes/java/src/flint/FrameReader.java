@@ -9,7 +9,7 @@ final class FrameReader {
     private final byte[] buffer = new byte[64 * 1024];
     private int start;
     private int end;
-    /** After the end: how many bytes of an incomplete frame there were. */
+    /** The number of bytes of an incomplete frame at the end of the stream. */
     int rest;
 
     FrameReader(InputStream in) {
@@ -44,7 +44,7 @@ final class FrameReader {
         return new Frame(kind, fin, call, payload);
     }
 
-    /** Whether a frame can be begun without waiting. */
+    /** Whether the start of a frame can be read without blocking. */
     boolean hasInput() throws IOException {
         return start < end || in.available() > 0;
     }

@@ -23,14 +23,14 @@ final class Function {
         method.setAccessible(true); // the class itself need not be public
     }
 
-    /** Whether a method has a signature that a function may have. */
+    /** Whether the method has a signature that is allowed for a function. */
     static boolean accepts(Method method) {
         Class<?>[] types = method.getParameterTypes();
         return (types.length == 1 || types.length == 2 && types[1] == Context.class)
             && (types[0] == Map.class || types[0] == List.class || types[0] == Object.class || Gson.isJson(types[0]));
     }
 
-    /** Calls the method; what it throws comes out as the cause of an {@code InvocationTargetException}. */
+    /** Calls the method; an exception of its own is the cause of an {@code InvocationTargetException}. */
     Object call(Map<String, Object> head, byte[] payload, int start, int end, Context context)
             throws JsonException, ReflectiveOperationException, InvocationTargetException {
         String type = contentType(head);

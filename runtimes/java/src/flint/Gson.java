@@ -3,8 +3,8 @@ package flint;
 import java.lang.reflect.InvocationTargetException;
 
 /**
- * The signature of OpenWhisk's Java actions, {@code JsonObject main(JsonObject)}. Gson comes with the user's code, so it is
- * reached by reflection; values cross as JSON text.
+ * Supports the signature of OpenWhisk's Java actions, {@code JsonObject main(JsonObject)}. Gson is loaded with the user's code and
+ * therefore called by reflection; values are converted through JSON text.
  */
 final class Gson {
     private static final String PACKAGE = "com.google.gson.";
@@ -23,7 +23,7 @@ final class Gson {
         Class<?> parser = Class.forName(PACKAGE + "JsonParser", true, type.getClassLoader());
         Object value;
         try {
-            // The static parseString came with Gson 2.8.6; this one is in every version.
+            // The static parseString exists since Gson 2.8.6; the instance method exists in every version.
             value = parser.getMethod("parse", String.class).invoke(parser.getConstructor().newInstance(), json);
         } catch (InvocationTargetException error) {
             throw new JsonException(String.valueOf(error.getCause()));

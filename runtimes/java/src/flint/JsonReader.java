@@ -9,9 +9,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Parses JSON in UTF-8 into {@code Map<String, Object>}, {@code List<Object>}, {@code String}, {@code Boolean}, null and, for
- * numbers, the first of {@code Integer}, {@code Long}, {@code BigInteger} that holds an integer, {@code Double} otherwise
- * ({@code BigDecimal} beyond its range).
+ * Parses JSON in UTF-8 into {@code Map<String, Object>}, {@code List<Object>}, {@code String}, {@code Boolean} and null. An integer becomes
+ * the first of {@code Integer}, {@code Long} and {@code BigInteger} that holds it, any other number a {@code Double} ({@code BigDecimal}
+ * beyond its range).
  */
 final class JsonReader {
     static final int MAX_DEPTH = 1000;
@@ -131,7 +131,7 @@ final class JsonReader {
         throw error("a string without an end");
     }
 
-    /** A string with escapes: runs of plain bytes between them are decoded as a whole. */
+    /** Decodes a string with escapes; each run of plain bytes between them is decoded in one piece. */
     private String escapedString(int start) throws JsonException {
         StringBuilder string = new StringBuilder();
         int runStart = start;
@@ -241,7 +241,7 @@ final class JsonReader {
         }
     }
 
-    /** The byte here, or -1 at the end. */
+    /** The next byte, or -1 at the end. */
     private int peek() {
         return at < end ? text[at] & 0xff : -1;
     }

@@ -7,7 +7,10 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.Map;
 
-/** Writes maps, iterables, arrays, strings, numbers, booleans, enums, null and what {@link JsonText} knows as JSON in UTF-8, into one growing array. */
+/**
+ * Writes maps, iterables, arrays, strings, numbers, booleans, enums, null and the trees that {@link JsonText} recognises as UTF-8 JSON into
+ * one growing array.
+ */
 final class JsonWriter {
     private static final byte[] HEX = {'0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
 
@@ -15,7 +18,7 @@ final class JsonWriter {
     private int length;
     private int depth;
 
-    /** Leaves the first {@code reserved} bytes to the caller. */
+    /** Reserves the first {@code reserved} bytes for the caller. */
     JsonWriter(int reserved) {
         bytes = new byte[Math.max(512, reserved * 2)];
         length = reserved;
@@ -55,7 +58,7 @@ final class JsonWriter {
         }
     }
 
-    /** Text that is JSON already. */
+    /** Appends text that is JSON already. */
     void raw(String json) {
         byte[] utf8 = json.getBytes(StandardCharsets.UTF_8);
         reserve(utf8.length);
@@ -64,10 +67,10 @@ final class JsonWriter {
     }
 
     private void other(Object value) throws JsonException {
-        String text = JsonText.of(value); // those are iterable too, some of them
+        String text = JsonText.of(value); // first, because some of these are iterable
         if (text != null) {
             raw(text);
-        } else if (value instanceof Iterable && !(value instanceof Path)) { // a path is made of paths
+        } else if (value instanceof Iterable && !(value instanceof Path)) { // iterating over a path yields paths, without end
             iterable((Iterable<?>) value);
         } else {
             throw new JsonException("a value of class " + value.getClass().getName() + " has no JSON form");
@@ -161,7 +164,7 @@ final class JsonWriter {
                 bytes[length++] = (byte) (0x80 | point >> 6 & 0x3f);
                 bytes[length++] = (byte) (0x80 | point & 0x3f);
             } else {
-                reserve((count - i) * 3L + 8); // a lone surrogate: only an escape can carry it
+                reserve((count - i) * 3L + 8); // a lone surrogate: only a JSON escape can carry it
                 unicodeEscape(c);
             }
         }

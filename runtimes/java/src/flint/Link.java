@@ -8,7 +8,7 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.lang.reflect.Constructor;
 
-/** The socket to Flint, blocking; what one call sees of it where calls run side by side. */
+/** The socket to Flint, blocking. With concurrent calls, a subclass presents it to each call. */
 class Link {
     private static final int WINDOW = 1024 * 1024;
     private static final int PIECE = 64 * 1024;
@@ -22,9 +22,9 @@ class Link {
     }
 
     /**
-     * Opens an inherited descriptor. Java has no public way to do that for a socket ({@code /proc/self/fd/3} cannot be
-     * opened anew), so the JVM is started with {@code --add-opens java.base/java.io=ALL-UNNAMED}. Child processes do not
-     * inherit it: the JVM closes all descriptors above 2 in them.
+     * Opens an inherited descriptor. Java has no public API for this if the descriptor is a socket ({@code /proc/self/fd/3} cannot be
+     * opened again), so the JVM is started with {@code --add-opens java.base/java.io=ALL-UNNAMED}. Child processes do not inherit the
+     * descriptor: the JVM closes all above 2 in them.
      */
     static Link open(int number) throws ReflectiveOperationException {
         Constructor<FileDescriptor> constructor = FileDescriptor.class.getDeclaredConstructor(int.class);
@@ -57,7 +57,7 @@ class Link {
         send(kind, call, payload, 0, payload.length, false);
     }
 
-    /** Writes whole frames that the caller has built. */
+    /** Writes complete frames that the caller has encoded. */
     void write(byte[] frames, int length) throws PeerGoneException {
         try {
             out.write(frames, 0, length);
@@ -74,7 +74,7 @@ class Link {
         }
     }
 
-    /** One response body on its way, within the window of unacknowledged bytes. */
+    /** Flow control of one response body, within the window of unacknowledged bytes. */
     final class Outgoing {
         private final int call;
         private int unacknowledged;

@@ -2,7 +2,7 @@ package flint;
 
 /** The peer broke the link protocol. */
 final class ProtocolException extends Exception {
-    /** The class of the error: length, kind, reserved, truncated, json or order. */
+    /** The class of the violation: length, kind, reserved, truncated, json or order. */
     final String code;
 
     ProtocolException(String code, String message) {

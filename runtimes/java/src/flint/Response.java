@@ -28,7 +28,7 @@ public final class Response {
         return new Response(body.getBytes(StandardCharsets.UTF_8), contentType);
     }
 
-    /** The stream is sent as it is read, and closed at the end. */
+    /** The stream is sent as it is read, and then closed. */
     public static Response of(InputStream body, String contentType) {
         return new Response(body, contentType);
     }
@@ -38,7 +38,7 @@ public final class Response {
         return this;
     }
 
-    /** Adds a header; the same name may be added again. */
+    /** Adds a header; a name may be added repeatedly. */
     public Response header(String name, String value) {
         headers.add(new Object[] {name.toLowerCase(Locale.ROOT), value});
         return this;

@@ -13,8 +13,8 @@ import java.util.Map;
 /**
  * Flint's shim for Java functions: one process, one link to Flint, one function. Contract: docs/link-protocol.md.
  *
- * <p>Start-up is what a cold call waits for, so nothing here loads what it does not need: no lambdas, streams, regular
- * expressions or formatters.
+ * <p>A cold call waits for start-up, so nothing here loads classes that it does not need: no lambdas, streams, regular expressions or
+ * formatters.
  */
 public final class Shim {
     static final int EXIT_FAILED = 1;
@@ -29,7 +29,7 @@ public final class Shim {
     private final Environment environment;
     private Map<String, Object> init;
     private Function function;
-    /** Calls run at once. */
+    /** Calls run concurrently. */
     private boolean sideBySide;
 
     Shim(Link link, Environment environment) {
@@ -44,7 +44,7 @@ public final class Shim {
         int status = new Shim(Link.open(number == null ? 3 : Integer.parseInt(number)), environment).run();
         System.out.flush();
         System.err.flush();
-        Runtime.getRuntime().halt(status); // neither threads nor hooks of user code are waited for
+        Runtime.getRuntime().halt(status); // does not wait for user code's threads or shutdown hooks
     }
 
     /** Serves until the link ends; returns the exit status. */
@@ -73,7 +73,7 @@ public final class Shim {
         sendErrorIfPossible("protocol", error.getMessage());
     }
 
-    /** The same function over another link. */
+    /** The same function on another link. */
     Shim with(Link other) {
         Shim same = new Shim(other, environment);
         same.init = init;
@@ -126,7 +126,7 @@ public final class Shim {
                 break;
             case Frame.ACK:
             case Frame.ERROR:
-                break; // crossed with the end of a call
+                break; // may have crossed with the end of a call
             case Frame.INIT:
                 throw new ProtocolException("order", "Cannot initialize the action more than once.");
             default:
@@ -150,7 +150,7 @@ public final class Shim {
         }
     }
 
-    /** The whole request body, or null when the caller went away before it was complete. */
+    /** The complete request body, or null if the caller went away before it had arrived. */
     private byte[] receiveBody(Frame first, int bodyStart) throws ProtocolException, PeerGoneException {
         ByteArrayOutputStream body = new ByteArrayOutputStream(256 * 1024);
         body.write(first.payload, bodyStart, first.payload.length - bodyStart);
@@ -186,7 +186,7 @@ public final class Shim {
         Object result;
         try {
             environment.setPerCall(head);
-            Thread.interrupted(); // what the call before has left
+            Thread.interrupted(); // clears an interrupt left over from the previous call
             result = function.call(head, payload, start, end, new Context(init, head));
         } catch (JsonException error) {
             fail(call, "An error has occurred: " + error.getMessage() + ".");
@@ -201,7 +201,7 @@ public final class Shim {
             fail(call, error.getMessage());
         } catch (ProtocolException | PeerGoneException error) {
             throw error;
-        } catch (Throwable error) { // the user's stream or the user's map
+        } catch (Throwable error) { // thrown by the user's stream or map
             failWith(call, error);
         }
     }
@@ -210,7 +210,7 @@ public final class Shim {
         fail(call, "An error has occurred (see logs for details): " + printed(error));
     }
 
-    /** Prints an exception with its stack; what it says of itself, which may fail. */
+    /** The exception with its stack trace; its own {@code toString} may fail. */
     private static String printed(Throwable error) {
         try {
             String text = String.valueOf(error);
@@ -255,7 +255,7 @@ public final class Shim {
         int length = json.length() - Frame.HEADER_LENGTH;
         byte[] bytes = json.buffer();
         if (length <= Frame.MAX_PAYLOAD) {
-            Frame.writeHeader(bytes, length, Frame.RESULT, true, call); // the four bytes behind it are 0: no head
+            Frame.writeHeader(bytes, length, Frame.RESULT, true, call); // the four bytes after it are 0: no head
             link.write(bytes, json.length());
         } else {
             link.send(Frame.RESULT, call, new byte[4]);
@@ -305,17 +305,17 @@ public final class Shim {
 
     private void sendError(int call, String kind, String message) throws PeerGoneException {
         String text = message.length() > MAX_MESSAGE ? message.substring(0, MAX_MESSAGE) : message;
-        // For half a surrogate pair, which is no text, this charset has U+FFFD; UTF-8 has a question mark.
+        // Java's UTF-16 encoder replaces a lone surrogate by U+FFFD, its UTF-8 encoder by a question mark.
         text = new String(text.getBytes(StandardCharsets.UTF_16BE), StandardCharsets.UTF_16BE);
         sendJson(Frame.ERROR, call, map("kind", kind, "message", text));
     }
 
-    /** Tells Flint of an error that ends the process; it may be gone already. */
+    /** Reports an error that ends the process to Flint, which may be gone already. */
     private void sendErrorIfPossible(String kind, String message) {
         try {
             sendError(0, kind, message);
         } catch (PeerGoneException gone) {
-            // nobody to tell
+            // Flint is gone
         }
     }
 

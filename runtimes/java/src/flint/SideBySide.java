@@ -14,13 +14,13 @@ import java.util.concurrent.ForkJoinWorkerThread;
 import java.util.concurrent.LinkedBlockingQueue;
 
 /**
- * Calls that run side by side, a thread each. What a call prints, also from threads that it starts, is sent as its own lines (LOG); the shared
- * threads of a fork-join pool belong to no call, and those of other pools to the call that had them started, until it is over: who gives a pool
- * its work cannot be seen from here.
+ * Runs calls concurrently, each in a thread of its own. The output of a call, including that of threads it starts, is sent as its own LOG
+ * lines. The shared threads of a fork-join pool belong to no call; those of other pools belong to the call during which they were started,
+ * until it is over, because the submitter of a task is not visible here.
  */
 final class SideBySide {
     private static final int LONGEST_LINE = Frame.MAX_PAYLOAD / 2;
-    /** What the threads of an executor run. */
+    /** The class on the stack of every thread of an executor. */
     private static final String POOLED = "java.util.concurrent.ThreadPoolExecutor$Worker";
     private static final InheritableThreadLocal<Call> CURRENT = new InheritableThreadLocal<>();
 
@@ -33,7 +33,7 @@ final class SideBySide {
         this.link = link;
     }
 
-    /** Before user code is loaded: it may keep what it finds as {@code System.out}. */
+    /** Installed before user code is loaded, which may keep a reference to the {@code System.out} that it finds. */
     static void tellOutputApart() {
         System.setOut(stream(FileDescriptor.out, 1));
         System.setErr(stream(FileDescriptor.err, 2));
@@ -47,7 +47,7 @@ final class SideBySide {
         }
     }
 
-    /** Receives frames and hands them to the calls that they are for, until the link ends. */
+    /** Receives frames and passes them to their calls, until the link ends. */
     void serve() throws ProtocolException, PeerGoneException {
         while (true) {
             Frame frame = link.receive();
@@ -63,7 +63,7 @@ final class SideBySide {
             } else if (frame.kind == Frame.INIT) {
                 throw new ProtocolException("order", "Cannot initialize the action more than once.");
             } else if (call != null) {
-                call.frames.add(frame); // no more than the window of its body
+                call.frames.add(frame); // bounded by the window of its body
                 if (frame.kind == Frame.ERROR) {
                     call.cancel();
                 }
@@ -73,7 +73,7 @@ final class SideBySide {
         }
     }
 
-    /** One call: its thread, its output, and the link as the shim sees it. */
+    /** One call: its thread, its output, and its view of the link. */
     private final class Call extends Link implements Runnable {
         private final Frame first;
         private final Thread thread;
@@ -110,7 +110,7 @@ final class SideBySide {
                 try {
                     return frames.take();
                 } catch (InterruptedException interrupted) {
-                    // Meant for the function, which has left it: nothing to the link. The flag is off now.
+                    // Meant for the function, which has returned; must not reach the link. The interrupt status is clear now.
                 }
             }
         }
@@ -120,7 +120,7 @@ final class SideBySide {
             return !frames.isEmpty();
         }
 
-        /** What the call has printed goes before its last frame, and nothing after it. */
+        /** Sends the call's output before its last frame, and nothing after it. */
         @Override
         synchronized void write(byte[] bytes, int length) throws PeerGoneException {
             if (over) {
@@ -138,7 +138,7 @@ final class SideBySide {
             }
         }
 
-        /** Its caller is gone: a stream ends now, and not with its next piece, for which there may be long to wait. */
+        /** The caller is gone: ends a stream at once, because its next piece may be long in coming. */
         synchronized void cancel() throws PeerGoneException {
             cancelled = true;
             endStream();
@@ -196,7 +196,7 @@ final class SideBySide {
         }
     }
 
-    /** What a call writes goes to the call, anything else to the process's own stream. */
+    /** Passes the output of a call to the call, and all other output to the process's own stream. */
     private static final class Output extends OutputStream {
         private final OutputStream real;
         private final int stream;
@@ -225,7 +225,7 @@ final class SideBySide {
             }
         }
 
-        /** A thread that works for whoever comes, and not for this call any more. */
+        /** Whether the thread is a pool's and no longer works for this call. */
         private static boolean isSharedThread(Call call) {
             Thread thread = Thread.currentThread();
             if (thread instanceof ForkJoinWorkerThread) {

@@ -5,12 +5,12 @@ import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.Set;
 
-/** Stack traces without the frames of the shim that are below the function's. */
+/** Removes the shim's frames below the function's from stack traces. */
 final class Traces {
     private Traces() {
     }
 
-    /** Takes them off an exception, its causes, and what it has suppressed. */
+    /** Trims an exception, its causes and its suppressed exceptions. */
     static void trim(Throwable error) {
         trim(error, Collections.newSetFromMap(new IdentityHashMap<>()));
     }
@@ -24,7 +24,7 @@ final class Traces {
         while (end < frames.length && !isShim(frames[end])) {
             end++;
         }
-        boolean called = end < frames.length; // in a thread of the function's own it was not
+        boolean called = end < frames.length; // false in a thread that the function started itself
         while (called && end > 0 && isReflection(frames[end - 1])) {
             end--;
         }

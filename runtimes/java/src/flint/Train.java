@@ -10,10 +10,10 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * Runs the shim once over synthetic frames and exits 0: for the run that writes a CDS or AOT archive.
+ * Runs the shim once over synthetic frames and exits 0, for the training run that writes a CDS or AOT archive.
  *
- * <p>{@code flint.Train} trains the shim alone; {@code flint.Train CODE MAIN [PARAMS]} also loads and calls a function.
- * Classes of CODE get into the archive when CODE is on the class path.
+ * <p>{@code flint.Train} trains the shim alone; {@code flint.Train CODE MAIN [PARAMS]} also loads and calls a function. Classes of CODE
+ * enter the archive only if CODE is on the class path.
  */
 public final class Train {
     private static final int CALLS = 50;
@@ -44,7 +44,7 @@ public final class Train {
         return result;
     }
 
-    /** Takes the way that user code in a jar takes, whose classes themselves cannot be archived. */
+    /** Exercises the path by which user code in a jar is loaded, although its own classes cannot be archived. */
     private static void loadAsUserCode(String jar) throws Exception {
         try (URLClassLoader loader = new URLClassLoader(new URL[] {new File(jar).toURI().toURL()}, null)) {
             Class.forName("flint.Response", true, loader);

@@ -1,5 +1,5 @@
 'use strict';
-// Replays the kept requests in turn, within the bounds given.
+// Replays the kept requests in turn, within given limits.
 
 const now = performance.now.bind(performance); // user code may replace the global one
 
@@ -13,7 +13,7 @@ class Driver {
     this.longestMs = 0;
     this.failure = null;
     this.started = now();
-    // A call that never ends must not keep us: it gets the whole budget once more.
+    // A call that never ends is abandoned after twice the budget.
     this.stuck = new Promise((resolve) => {
       this.timer = setTimeout(resolve, 2 * budgetMs, { stuck: true });
     });
@@ -23,17 +23,17 @@ class Driver {
     return now() - this.started;
   }
 
-  /** What is left for work between calls; the bound may be exceeded by one call. */
+  /** The time left for work between calls; one call may exceed the budget. */
   get spareMs() {
     return this.budgetMs + this.longestMs - this.elapsedMs;
   }
 
-  /** The first call is made whatever the time. */
+  /** The first call is made even without time left. */
   get exhausted() {
     return this.failure !== null || this.calls >= this.limit || (this.calls > 0 && this.elapsedMs >= this.budgetMs);
   }
 
-  /** Up to `calls` calls; returns how many were made. */
+  /** Makes up to `calls` calls; returns how many were made. */
   async run(calls) {
     const before = this.calls;
     for (let i = 0; i < calls && !this.exhausted; i++) await this.call();

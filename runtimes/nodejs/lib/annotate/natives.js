@@ -1,27 +1,30 @@
 'use strict';
-// V8's own functions (`%Name`) for looking at and choosing a function's compiled form.
+// V8's native functions (`%Name`) that read and change a function's compiled form.
 
 const v8 = require('v8');
 
 const SYNTAX = '--allow-natives-syntax';
-// What asks for optimised code at once, without waiting for the next call; the name depends on V8's version.
+// Natives that optimise a function at once rather than at its next call; the name depends on V8's version.
 const COMPILE = ['%OptimizeTurbofanEager(f)', '%CompileOptimized(f)', '%CompileTurbofan_Synchronous(f)'];
-// V8 finds what it has compiled before by its text, and the natives with it: this one nobody else writes.
+// V8 caches compiled code by its source text. This unique comment keeps user code from matching the natives' text.
 const OURS = ` // ${process.hrtime.bigint()}`;
 
 /**
- * Makes the natives and learns what the bits of a status mean, by bringing functions of its own into each state:
- * the numbers differ between V8's versions. Throws when this V8 does not behave as understood here.
+ * Makes the natives and learns the meaning of the status bits, which differ between V8's versions, by bringing functions of its own into
+ * each state. Throws if this V8 behaves differently than expected here.
  *
- * The syntax is on only while this function runs, so that user code cannot use it. Each native is called once
- * in that time, because V8 compiles a function at its first call; the caller must have switched off
- * the flushing of bytecode, or V8 would parse them again later.
+ * The syntax is enabled only while this function runs, so that user code cannot use it. Each native is called once in that time, because V8
+ * compiles a function at its first call. The caller must have disabled bytecode flushing; otherwise V8 would have to parse the natives
+ * again later.
  */
 function openNatives() {
   return withSyntax(learn);
 }
 
-/** Only those that compile a function without calling it, and tell which one to. `isFast`: an object is none with very many named properties. */
+/**
+ * Only the natives that compile a function without calling it and return its script. `isFast` is false for objects with very many named
+ * properties.
+ */
 function openCompiler() {
   return withSyntax(() => {
     const { prepare, scriptId } = ours();
@@ -50,7 +53,7 @@ function ours() {
   };
 }
 
-/** A function that is compiled when it is called. */
+/** A function that V8 compiles at its first call. */
 function sample() {
   return new Function('return function (a) { return a + 1; }')();
 }
@@ -63,7 +66,7 @@ function make(parameter, body) {
   }
 }
 
-/** Runs `act` with V8 told to ignore what it cannot do; otherwise it ends the process. */
+/** Runs `act` while V8 ignores requests that it cannot fulfil, for which it would otherwise abort the process. */
 function tolerant(act) {
   v8.setFlagsFromString('--fuzzing');
   try {
@@ -109,7 +112,7 @@ function learn() {
   });
 }
 
-/** The native that compiles a marked function without calling it, or null. */
+/** The native that optimises a marked function without calling it, or null. */
 function findCompile({ status, prepare, mark, top }) {
   for (const body of COMPILE) {
     const compile = make('f', body);
@@ -125,7 +128,7 @@ function findCompile({ status, prepare, mark, top }) {
   return null;
 }
 
-/** Waits for background compilation and installs its results; nothing to do where there is none. */
+/** Returns a function that waits for background compilation and installs the results; it does nothing where there is none. */
 function findFinish() {
   const finish = make('f', '%WaitForBackgroundOptimization(); %FinalizeOptimization()') || make('f', '%FinalizeOptimization()');
   if (finish === null) return () => {};
@@ -133,7 +136,7 @@ function findFinish() {
   return finish;
 }
 
-/** The bits of the middle tiers, which are only good to know. */
+/** Learns the bits of the middle tiers, which only serve the report. */
 function learnOthers({ status, prepare, plain, top }) {
   const after = (body) => {
     const native = make('f', body);
@@ -165,7 +168,7 @@ class Natives {
     return this.has(f, this.bits.top);
   }
 
-  /** Whether V8 has no code for this object yet: it was never called. */
+  /** Whether V8 has no code for this function object, because it was never called. */
   isUncalled(f) {
     return this.has(f, this.bits.lazy);
   }
@@ -180,8 +183,8 @@ class Natives {
   }
 
   /**
-   * Gives the function optimised code: at once where V8 lets us, otherwise at its next call.
-   * False when V8 refuses, because the function is too large, or because V8 keeps it from being compiled by hand.
+   * Optimises the function: at once if V8 has a native for that, otherwise at its next call. False if V8 refuses, because the function is
+   * too large or because V8 does not allow it to be optimised explicitly.
    */
   optimise(f) {
     if (this.isOptimised(f)) return true;

@@ -1,7 +1,8 @@
 'use strict';
-// What the replay reaches, seen through the inspector inside the process (no port, no thread).
+// Observes what the replay reaches, through an inspector session inside the process (no port, no thread).
 //
-// Only its profiler and runtime domains: switching its debugger on makes every `await` slower for good (V8's promise hook protector).
+// Uses only its profiler and runtime domains: enabling the debugger would make every `await` slower for good, by invalidating V8's promise
+// hook protector.
 
 const GROUP = 'flint';
 
@@ -12,7 +13,7 @@ class Observer {
     this.session.connect();
   }
 
-  /** An inspector command; those used here answer before `post` returns. */
+  /** Runs an inspector command; those used here answer before `post` returns. */
   post(method, parameters) {
     let answer;
     let failure = null;
@@ -25,13 +26,13 @@ class Observer {
     return answer;
   }
 
-  /** Starts counting calls. V8 drops all optimised code for that, so it comes first. */
+  /** Starts counting calls. V8 discards all optimised code for that, so it must come first. */
   startCounting() {
     this.post('Profiler.enable');
     this.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
   }
 
-  /** Scripts with the functions that were called since `startCounting`, and those that were not. */
+  /** The scripts with the functions that were called since `startCounting`, and those that were not. */
   takeCounts() {
     const { result } = this.post('Profiler.takePreciseCoverage');
     this.post('Profiler.stopPreciseCoverage');
@@ -39,7 +40,7 @@ class Observer {
     return result;
   }
 
-  /** Scripts with their functions, without having counted. */
+  /** The scripts with their functions, without counts. */
   takeScripts() {
     this.post('Profiler.enable');
     const { result } = this.post('Profiler.getBestEffortCoverage');
@@ -47,7 +48,7 @@ class Observer {
     return result;
   }
 
-  /** Every function object alive. It costs a full collection that also drops unused hidden classes: before optimising. */
+  /** Every living function object. Takes a full collection, which also drops unused hidden classes, so it must come before optimising. */
   liveFunctions() {
     let functions = [];
     this.exchange({ take: (found) => { functions = Array.from(found); } }, (take) => {
@@ -58,7 +59,7 @@ class Observer {
     return functions;
   }
 
-  /** What a function has in scope, from the inside to the outside of its file: objects with copies of the variables. */
+  /** The scopes of a function, from the innermost to that of its file: objects with copies of the variables. */
   scopes(f) {
     const scopes = [];
     this.exchange({ f, take: ({ object }) => { scopes.push(object); } }, (take, name) => {
@@ -73,7 +74,10 @@ class Observer {
     return scopes;
   }
 
-  /** Runs `act(take, name)` while `things` are a global variable, `name`; `take(id)` hands the inspector's object of that id to `things.take`. */
+  /**
+   * Runs `act(take, name)` while `things` is available as the global variable `name`; `take(id)` passes the inspector's object with that id
+   * to `things.take`.
+   */
   exchange(things, act) {
     const key = `__flint_${Math.random().toString(36).slice(2)}`;
     const name = `globalThis[${JSON.stringify(key)}]`;

@@ -1,5 +1,5 @@
 'use strict';
-// What the annotation came to, for the ACK of FREEZE.
+// The annotation's report, for the ACK of FREEZE.
 
 const { isLooping } = require('./targets');
 
@@ -32,8 +32,8 @@ function entry({ target, tier }) {
 }
 
 /**
- * A function made anew in each call has no object to ask. V8's record tells what it compiled; when nothing was compiled any more
- * with the bar lowered, the rest of them run inside their callers' optimised code.
+ * A function that is created in each call has no object to query. V8's log says how it was compiled. If V8 has stopped compiling even at
+ * the lower threshold, the remaining ones are inlined into the optimised code of their callers.
  */
 function tier(target, natives, isProved) {
   if (target.objects.length > 0) {

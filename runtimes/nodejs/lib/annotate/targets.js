@@ -1,17 +1,17 @@
 'use strict';
-// The functions of user code that the replay reaches, and what became of each.
+// The functions of user code that the replay reaches, and their state.
 
 const fs = require('fs');
 const path = require('path');
 const { fileURLToPath } = require('url');
 
 const MOST_OBJECTS = 50;
-const ATTEMPTS = 4; // the collection takes one
+const ATTEMPTS = 4; // the collection costs one
 const LOOPING = 6;
 const INITIALISER = /^<\w+_initializer>$/;
 const sourceText = Function.prototype.call.bind(Function.prototype.toString);
 
-/** One function of the source; `objects` are the function objects made of it that are alive: none where it is made anew in each call. */
+/** One function in the source. `objects` are its living function objects; there are none if it is created in each call. */
 class Target {
   constructor(script, { functionName, ranges: [{ startOffset, endOffset, count }] }) {
     this.script = script;
@@ -21,9 +21,9 @@ class Target {
     this.calls = count;
     this.objects = [];
     this.attempts = 0;
-    this.compiled = null; // the tier that V8's record tells
+    this.compiled = null; // the tier in V8's log
     this.recompiled = 0;
-    this.verdict = null; // why it was given up
+    this.verdict = null; // why it was given up, if so
   }
 
   get label() {
@@ -62,13 +62,13 @@ function lineStarts(file) {
   try {
     text = fs.readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
   } catch {
-    // not a file any more: everything is on line 1
+    // the file has gone: everything is on line 1
   }
   for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) starts.push(at + 1);
   return starts;
 }
 
-/** The file of a script's URL when it is user code. */
+/** The file of a script's URL if it is user code, otherwise null. */
 function userFile(url, root) {
   try {
     const file = url.startsWith('file:') ? fileURLToPath(url.replace(/[?#].*$/, '')) : url;
@@ -81,11 +81,11 @@ function userFile(url, root) {
 class Targets {
   constructor(all, cold) {
     this.all = all;
-    this.cold = cold; // functions that V8 counted no call of
+    this.cold = cold; // functions without a counted call
     this.notReached = cold.length;
   }
 
-  /** From the inspector's counts; the scripts' own top levels do not count. */
+  /** Makes targets from the inspector's counts; the top level of scripts is left out. */
   static from(coverage, root) {
     const all = [];
     const cold = [];
@@ -102,7 +102,7 @@ class Targets {
     return new Targets(all, cold);
   }
 
-  /** Gives each target the live function objects made of it. */
+  /** Assigns the living function objects to their targets. */
   attach(functions, natives) {
     const reached = byScript(this.all);
     const cold = byScript(this.cold);
@@ -117,11 +117,11 @@ class Targets {
       const position = natives.position(f);
       const target = owner(reached.get(id), position, f);
       if (target === undefined) {
-        // A class without a constructor of its own is in no list of V8's; at 0 is what Node wraps a module in.
+        // A class without an explicit constructor is not in V8's counts; position 0 is Node's module wrapper.
         if (position > 0 && !isClass(f) && owner(cold.get(id) || [], position, f) === undefined) this.notReached += 1;
         continue;
       }
-      // What initialises the fields of a class is no function that V8 lets us compile; it is known from V8's record alone.
+      // V8 does not compile class field initialisers on request, so only its log tells about them.
       if (natives.isUncalled(f) || INITIALISER.test(target.name)) continue;
       if (target.objects.length < MOST_OBJECTS) target.objects.push(f);
     }
@@ -131,12 +131,12 @@ class Targets {
     return this.all.filter((target) => target.objects.length > 0);
   }
 
-  /** Those with a live object that still need doing. */
+  /** The targets with a living object that are not optimised yet. */
   left(natives) {
     return this.alive.filter((target) => target.verdict === null && !isDone(target, natives));
   }
 
-  /** Asks V8 for optimised code of all that is left. Returns whether it made some. */
+  /** Asks V8 to optimise the given targets. Returns whether it optimised any. */
   optimise(left, natives, driver) {
     let changed = false;
     for (const target of left) {
@@ -153,20 +153,20 @@ class Targets {
     return changed;
   }
 
-  /** Notes what V8's record says; returns whether anything of it may still change. */
+  /** Evaluates V8's log; returns whether its contents may still change. */
   book({ compiled, replaced }) {
     for (const { name, tier } of compiled) {
       this.promote(name);
       for (const target of this.named(name)) {
         if (target.compiled === null || (target.compiled === 'maglev' && tier === 'turbofan')) target.compiled = tier;
-        else if (name !== '') target.recompiled += 1; // one without a name may be another one
+        else if (name !== '') target.recompiled += 1; // without a name it may be another function
       }
     }
     const isSettled = ({ name }) => this.named(name).some(isLooping);
     return !(compiled.every(isSettled) && replaced.every(isSettled));
   }
 
-  /** V8 does not always count the calls of a function that is made anew in each call; when it compiles one, it was reached. */
+  /** V8 does not always count the calls of a function that is created in each call; if V8 compiles one, it was reached. */
   promote(name) {
     const found = this.cold.filter((target) => name !== '' && target.name === name);
     if (found.length === 0) return;
@@ -175,7 +175,7 @@ class Targets {
     this.notReached -= found.length;
   }
 
-  /** After a full collection: the code of functions that nobody holds is gone. */
+  /** After a full collection the code of functions without a living object is gone. */
   collected() {
     for (const target of this.all) if (target.objects.length === 0) target.compiled = null;
   }
@@ -185,7 +185,7 @@ class Targets {
   }
 }
 
-/** Functions of which no object is held, and whose code V8 makes again and again. */
+/** Whether V8 compiles a function without living objects again and again. */
 function isLooping({ objects, recompiled }) {
   return objects.length === 0 && recompiled >= LOOPING;
 }
@@ -208,11 +208,11 @@ function isClass(f) {
   return sourceText(f).startsWith('class');
 }
 
-/** The target that a function object was made of, by its place and its length in the source. */
+/** The target of a function object, by its position and length in the source. */
 function owner(candidates, position, f) {
   const around = candidates.filter((target) => target.start <= position && position < target.end);
   if (!isClass(f)) return innermost(around.filter((target) => target.end - target.start === sourceText(f).length));
-  // A class is printed as a whole; its constructor, where one is written, has its own place.
+  // `toString` of a class returns the whole class, while its constructor, if it has one, is a function of its own.
   return innermost(around.filter((target) => position - target.start === 'constructor'.length));
 }
 

@@ -1,15 +1,16 @@
 'use strict';
-// How much a function must have run before V8 optimises it.
+// How often a function must have run before V8 optimises it.
 
 const v8 = require('v8');
 
 /**
- * USUAL: V8's own. EAGER: soon, but with what a round of requests taught it. PROBING: even what runs little. WITHIN_PRACTICE: for the first
- * runs of what is to be optimised by EAGER later; a function keeps the number that it began with until it has run so often.
+ * USUAL: V8's default. EAGER: early, but after the type feedback of a round of requests. PROBING: even functions that run rarely.
+ * WITHIN_PRACTICE: for the first runs of functions to be optimised with EAGER later, since a function keeps its initial number until it has
+ * run that often.
  */
 const Threshold = { USUAL: 0, EAGER: 1, PROBING: 2, WITHIN_PRACTICE: 3 };
 
-// Until V8 11 the weight that has been executed between two looks at the function; from 12 on the number of its calls.
+// Until V8 11 the flags count bytes of executed bytecode, from 12 on calls.
 const [major] = process.versions.v8.split('.').map(Number);
 const USUAL_BUDGET = major < 11 ? 135168 : 67584;
 const FLAGS = major < 12
@@ -24,7 +25,7 @@ function setThreshold(threshold) {
   for (const [flag, values] of Object.entries(FLAGS)) v8.setFlagsFromString(`--${flag}=${values[threshold]}`);
 }
 
-/** Runs `act` with another threshold than the usual one. */
+/** Runs `act` with another threshold than the default. */
 function withThreshold(threshold, act) {
   setThreshold(threshold);
   try {

@@ -1,22 +1,22 @@
 'use strict';
-// V8's own record of what it optimises, written to a file while somebody looks.
+// V8's log of what it optimises, written to a file while it is needed.
 //
-// Not of what it throws away (--trace-deopt): parts of that V8 prints to stdout, whatever it is told.
+// Deoptimisations (--trace-deopt) are not logged: V8 prints parts of that to stdout in any case.
 
 const fs = require('fs');
 const os = require('os');
 const path = require('path');
 const v8 = require('v8');
 
-// V8 takes the file's name once in a process.
+// V8 accepts the file's name once per process.
 let file = null;
 
-/** What V8 compiled since the last look. */
+/** What V8 has compiled since the log was last read. */
 class Events {
   constructor(text) {
     this.text = text;
     this.compiled = [];
-    this.replaced = []; // compiled for a loop that was running, while the function itself was not optimised
+    this.replaced = []; // compiled for a running loop (on-stack replacement), while the function itself was not optimised
     for (const line of text.split('\n')) {
       const match = /^\[compiling method .*?<JSFunction (?:(.*?) )?\(sfi.*\(target (\w+)\)/.exec(line);
       if (match !== null) {
@@ -29,7 +29,7 @@ class Events {
 }
 
 class Trace {
-  /** Starts the record, or returns null where it cannot be kept apart from the function's own output. */
+  /** Starts the log; null if it cannot be separated from the function's own output. */
   static open() {
     const given = [...process.execArgv, process.env.NODE_OPTIONS || ''].join(' ');
     if (/--(trace|redirect)[-_]/.test(given)) return null; // V8 would close its stdout
@@ -47,7 +47,7 @@ class Trace {
     return new Trace();
   }
 
-  /** Does what V8 would print to stdout while it is watched. */
+  /** Runs something for which V8 would print to stdout while the log is on. */
   unwatched(act) {
     v8.setFlagsFromString('--no-trace-opt');
     try {
@@ -63,12 +63,12 @@ class Trace {
       text = fs.readFileSync(file, 'utf8');
       fs.truncateSync(file);
     } catch {
-      // user code removed it; V8 makes it anew
+      // user code removed it; V8 creates it again
     }
     return new Events(text);
   }
 
-  /** The redirection stays set: V8 keeps the name and would otherwise write nowhere. */
+  /** Ends the log. The redirection stays set, because V8 keeps the name and would otherwise write nowhere. */
   close() {
     v8.setFlagsFromString('--no-trace-opt');
     fs.rmSync(path.dirname(file), { recursive: true, force: true });

@@ -1,36 +1,36 @@
 'use strict';
-// Random bytes that are drawn ahead: Node.js's own caches behind randomUUID and randomInt, and the pools of libraries (uuid, nanoid, uid).
-// OpenSSL itself notices a fork.
+// Random bytes drawn in advance, which clones must not share: Node.js's own caches behind randomUUID and randomInt, and the pools of
+// libraries (uuid, nanoid, uid). OpenSSL itself notices a fork.
 
 const crypto = require('crypto');
 
 const { randomFillSync } = crypto;
 const MAX_RANGE = 2 ** 48 - 1;
-// uuid draws 256 bytes, nanoid 128 ids at once; keys, salts and nonces are shorter.
+// uuid draws 256 bytes, and nanoid 128 ids at a time; keys, salts and nonces are shorter.
 const POOL_AT_LEAST = 128;
 const POOL_AT_MOST = 64 * 1024;
-// What randomBytes has made is held, a little of each size and not more on the whole than every clone can fill again.
+// Limits on the buffers of randomBytes that are held: a few of each size, and in all no more than every clone can refill.
 const MADE_AT_MOST = 16 * 1024;
 const MADE_OF_A_SIZE = 8;
 const MADE_IN_ALL = 128 * 1024;
 const NOTED = 64;
-// So many identifiers Node.js draws at once.
+// The number of UUIDs that Node.js draws at a time.
 const BATCH = 128;
 const FEW = 8;
 
-/** In a zygote nothing may fill Node's caches: the clones would all serve themselves from the same. */
+/** In a zygote nothing may fill Node's caches, from which all clones would draw the same values. */
 let inZygote = true;
-/** The buffers that a zygote has filled: how often, and weakly which. */
+/** The buffers that a zygote has filled, by weak reference, and how often. */
 const fills = new WeakMap();
 let filled = [];
 let filledAtLoad = [];
 /**
- * The latest buffers that `randomBytes` has made of each size that a pool has: a library (uid) keeps the last one. They are held, since a WeakRef
- * would hold on to all of them until the turn of the event loop ends. The sizes drawn last come last.
+ * The latest buffers that `randomBytes` has made, of each size that a pool may have, since a library (uid) keeps the last one. Held
+ * strongly, because a WeakRef would keep all of them until the end of the event loop's turn. The most recent sizes are last.
  */
 const made = new Map();
 let madeBytes = 0;
-/** Shorter ones that were made while the function is loaded; `null` once it is. */
+/** Shorter buffers made while the function is loaded; `null` afterwards. */
 let shortOnes = [];
 
 function replace(owner, name, wrap) {
@@ -40,21 +40,24 @@ function replace(owner, name, wrap) {
 }
 
 function install() {
-  // Both take their bytes from the same cache.
+  // Both draw from the same cache.
   for (const name of ['randomUUID', 'randomUUIDv7']) replace(crypto, name, uncachedUuid);
   replace(crypto, 'randomInt', uncachedInt);
   replace(crypto, 'randomBytes', making);
   replace(crypto, 'randomFillSync', watched);
   replace(crypto, 'randomFill', watchedLater);
   const web = crypto.webcrypto && Object.getPrototypeOf(crypto.webcrypto);
-  replace(web, 'getRandomValues', watched); // behind crypto.getRandomValues, too
+  replace(web, 'getRandomValues', watched); // also behind crypto.getRandomValues
   const { randomUUID } = crypto;
   replace(web, 'randomUUID', (original) => function () {
     return this === crypto.webcrypto ? randomUUID() : original.call(this);
   });
 }
 
-/** In a clone, too, until it is seen that it wants many: Node.js itself may have filled the cache in the zygote (`URL.createObjectURL`), which is used up then. */
+/**
+ * Bypasses the cache also in a clone until it draws many: Node.js itself may have filled the cache in the zygote (`URL.createObjectURL`),
+ * so that it is used up first.
+ */
 function uncachedUuid(original) {
   let drawn = 0;
   return { [original.name](options) {
@@ -71,7 +74,7 @@ function uncachedInt(original) {
     const short = max === undefined || typeof max === 'function';
     const [low, high, done] = short ? [0, min, max] : [min, max, callback];
     const good = Number.isSafeInteger(low) && Number.isSafeInteger(high) && high > low && high - low <= MAX_RANGE && (done === undefined || typeof done === 'function');
-    if (!good) return original.call(this, min, max, callback); // which says what is wrong
+    if (!good) return original.call(this, min, max, callback); // reports the error
     const value = low + below(high - low);
     if (done === undefined) return value;
     process.nextTick(done, undefined, value);
@@ -79,7 +82,7 @@ function uncachedInt(original) {
   };
 }
 
-/** Whole numbers below `range`, evenly, from fresh bytes. */
+/** A uniformly distributed integer below `range`, from fresh bytes. */
 function below(range) {
   const drawn = Buffer.allocUnsafe(6);
   const limit = 2 ** 48 - (2 ** 48 % range);
@@ -150,7 +153,7 @@ function watch(buffer) {
   if (filled.length % 1024 === 0) filled = filled.filter((held) => held.deref() !== undefined);
 }
 
-/** A pool is filled again and again, or is at least larger than what anybody draws for its own sake. */
+/** Whether a buffer is a pool: filled repeatedly, or larger than what is drawn for other uses. */
 function isPool(buffer) {
   return fills.get(buffer) > 1 || (buffer.byteLength >= POOL_AT_LEAST && buffer.byteLength <= POOL_AT_MOST);
 }
@@ -169,7 +172,7 @@ function unrenew() {
   inZygote = true;
 }
 
-/** The function is loaded: what it has drawn by now it may keep for good. */
+/** Called when the function is loaded: it may keep the bytes drawn so far for ever. */
 function loaded() {
   filledAtLoad = filled.concat((shortOnes || []).map((buffer) => new WeakRef(buffer)));
   shortOnes = null;

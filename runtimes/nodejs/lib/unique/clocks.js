@@ -1,5 +1,5 @@
 'use strict';
-// `performance.now()`, `performance.timeOrigin` and `process.uptime()` count from a clone's beginning.
+// Makes `performance.now()`, `performance.timeOrigin` and `process.uptime()` count from the start of the clone.
 
 const { performance } = require('perf_hooks');
 
@@ -11,7 +11,7 @@ let uptimeShift = 0;
 
 function install() {
   define(owner, 'now', { value: { now() { return now.call(this) - shift; } }.now });
-  // An accessor of the prototype in newer versions, a value of the object in older ones.
+  // In newer versions it is an accessor of the prototype, in older ones a value of the object.
   const accessor = Object.getOwnPropertyDescriptor(owner, 'timeOrigin');
   if (accessor && accessor.get) {
     define(owner, 'timeOrigin', { get() { return accessor.get.call(this) + shift; } });

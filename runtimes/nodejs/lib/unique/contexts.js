@@ -1,10 +1,11 @@
 'use strict';
-// Math.random of the contexts that `vm` makes: V8 seeds them from a generator that all clones share.
+// Replaces Math.random in the contexts that `vm` makes: V8 seeds it from a generator that all clones share.
 
 const vm = require('vm');
 const { random } = require('./random');
 
-// Runs inside the context and takes only numbers, so that nothing of this realm is in reach there. Returns the generator and what seeds it.
+// Runs inside the context and takes only numbers, so that it gives no access to this realm. Returns the generator and a function that seeds
+// it.
 const SOURCE = `(() => {
   let a = 1, b = 1, c = 1, d = 1;
   const { imul } = Math;
@@ -30,7 +31,7 @@ function install() {
   vm.createContext = (...values) => {
     const isObject = values[0] !== null && (typeof values[0] === 'object' || typeof values[0] === 'function');
     const known = isObject && vm.isContext(values[0]);
-    // A `Math` that is handed in hides the context's own, and is not for us to change.
+    // A `Math` that the caller passes in hides the context's own, and must not be changed.
     const hidden = isObject && 'Math' in values[0];
     const context = createContext(...values);
     if (!known && !hidden) seedContext(context);

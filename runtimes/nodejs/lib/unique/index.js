@@ -1,6 +1,6 @@
 'use strict';
-// What Node.js keeps in memory and two clones of a zygote would share: random generators, random bytes drawn ahead, the process id, the
-// origin of time. Installed before user code is loaded, so that references which it captures are covered too.
+// State that the clones of a zygote would share and must not: random generators, random bytes drawn in advance, the process id, the origin
+// of time. Installed before user code is loaded, so that references which it captures are covered too.
 
 const { syncBuiltinESMExports } = require('module');
 const bytes = require('./bytes');
@@ -8,7 +8,7 @@ const clocks = require('./clocks');
 const contexts = require('./contexts');
 const random = require('./random');
 
-/** Before user code is loaded. */
+/** Must be called before user code is loaded. */
 function install() {
   random.install();
   bytes.install();
@@ -17,7 +17,7 @@ function install() {
   syncBuiltinESMExports();
 }
 
-/** In a clone, before user code runs in it. `entropy`: 64 hexadecimal digits. */
+/** In a clone, before it runs user code. `entropy`: 64 hexadecimal digits. */
 function renew(entropy, pid) {
   random.seed(entropy);
   bytes.renew();
@@ -26,14 +26,14 @@ function renew(entropy, pid) {
   Object.defineProperty(process, 'pid', { value: pid, writable: false, enumerable: true, configurable: true });
 }
 
-/** Takes `renew` back in a zygote that has only practised it. */
+/** Undoes `renew` in a zygote that has only rehearsed it. */
 function unrenew() {
   random.seedFromSystem();
   bytes.unrenew();
   clocks.unrenew();
 }
 
-/** What no clone can make its own, for the report. */
+/** What clones have in common nevertheless, for the report. */
 function notes() {
   return bytes.notes();
 }

@@ -1,5 +1,5 @@
 'use strict';
-// Math.random, as a generator that can be seeded: xoshiro128** (Blackman, Vigna), two steps for one double. As fast as V8's own.
+// Math.random as a generator that can be seeded: xoshiro128** (Blackman, Vigna), two steps per double. As fast as V8's own.
 
 const crypto = require('crypto');
 
@@ -30,7 +30,7 @@ function install() {
   Math.random = random;
 }
 
-/** Whether it is text of 64 hexadecimal digits. Without a regular expression, which every clone would have to compile. */
+/** Whether it is a string of 64 hexadecimal digits. Without a regular expression, which every clone would have to compile. */
 function isEntropy(text) {
   if (typeof text !== 'string' || text.length !== 64) return false;
   for (let i = 0; i < 64; i++) {
@@ -41,7 +41,7 @@ function isEntropy(text) {
   return true;
 }
 
-/** `entropy`: 64 hexadecimal digits, all of which count. */
+/** `entropy`: 64 hexadecimal digits, all of which matter. */
 function seed(entropy) {
   for (let i = 0; i < 4; i++) state[i] = word(entropy, i) ^ Math.imul(word(entropy, i + 4), 0x9e3779b1);
   leaveZero();
@@ -56,7 +56,7 @@ function seedFromSystem() {
   leaveZero();
 }
 
-/** All zeros is the generator's one fixed point. */
+/** Leaves the all-zero state, which the generator would never leave. */
 function leaveZero() {
   if ((state[0] | state[1] | state[2] | state[3]) === 0) state[0] = 1;
 }

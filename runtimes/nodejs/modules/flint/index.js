@@ -1,5 +1,5 @@
 'use strict';
-// What user code gets for require('flint') and import 'flint'.
+// The module that user code gets by require('flint') and import 'flint'.
 
 exports.beforeSnapshot = globalThis.flint.beforeSnapshot;
 exports.afterRestore = globalThis.flint.afterRestore;

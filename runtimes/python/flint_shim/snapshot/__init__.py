@@ -1,15 +1,16 @@
-"""`start: fork`: a process that loads the code once, is warmed up and frozen, and then forks a copy of itself for each call.
+"""`start: fork`: a zygote loads the code once, is warmed up and frozen, and then forks a clone for each call.
 
-Only imported where FLINT_ZYGOTE=1 asks for it. System calls go through `posix`: user code may replace what is in `os` (gevent does).
+Imported only where FLINT_ZYGOTE=1 requests it. System calls go through `posix`: user code may replace functions of `os`, as gevent
+does.
 """
 
 
 def open_zygote(link):
-    """The zygote of this process, or what is missing for one, in words."""
+    """The zygote of this process, or a message that says what is missing for one."""
     try:
         from .fork import Fork
 
-        fork = Fork()  # first, to have the handlers of the standard library's modules, too
+        fork = Fork()  # first, so that it also sees the handlers that modules of the standard library register
         from .zygote import Refused, Zygote
     except ImportError as error:
         return f"this Python cannot be copied, it has no ctypes: {error}"

@@ -1,4 +1,4 @@
-"""What keeps a process from being copied by fork, in words that say what to do about it."""
+"""Finds what prevents a process from being cloned by fork, with messages that say what to do about it."""
 
 import posix
 import signal
@@ -14,10 +14,10 @@ def obstacles():
 
 
 def _threads():
-    """Threads are not copied: whoever waits for one in a clone waits for ever."""
+    """fork copies only the calling thread: whoever waits for another one in a clone waits for ever."""
     deadline = time.monotonic() + _THREADS_END_WITHIN_S
     others = _other_threads()
-    while others and time.monotonic() < deadline:  # those that are told to end take a moment
+    while others and time.monotonic() < deadline:  # threads that were told to end take a moment
         time.sleep(0.005)
         others = _other_threads()
     if not others:
@@ -41,7 +41,7 @@ def _other_threads():
 
 
 def _children():
-    """Reaps those that have ended; the others belong to nobody in a clone."""
+    """Reaps children that have ended; the others would not be children of a clone."""
     while True:
         try:
             ended = posix.waitid(posix.P_ALL, 0, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT)
@@ -68,7 +68,7 @@ def _living_children():
 
 
 def _mappings():
-    """Memory that clones would write to together."""
+    """Shared writable mappings, through which clones would write to each other."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
         for line in file:
             fields = line.split(None, 5)

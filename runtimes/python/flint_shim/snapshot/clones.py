@@ -1,4 +1,4 @@
-"""Receives CLONE frames with their descriptors. `readv`, which the link uses, would lose those."""
+"""Receives CLONE frames with their descriptors by recvmsg; `readv`, which the link uses, would discard them."""
 
 import _socket
 import struct
@@ -17,7 +17,7 @@ class CloneRequests:
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, link.fd)
 
     def next(self):
-        """The next request: its number, its flags, and the descriptors of link, stdout, stderr and tmp."""
+        """The next request: its number, its flags, and the descriptors of link, stdout, stderr and /tmp."""
         data, descriptors = b"", ()
         while len(data) < _LENGTH:
             try:
@@ -42,5 +42,5 @@ class CloneRequests:
         return call, data[-1], descriptors
 
     def forget(self):
-        """In a clone: the number of the link belongs to another socket now."""
+        """In a clone: gives up the socket object without closing its descriptor, whose number the clone reuses for its own link."""
         self._socket.detach()

@@ -1,4 +1,4 @@
-"""Which globals a function reads, and whether they stay what they are: numba takes the value that a global has now for good."""
+"""Finds the globals that a function reads and whether they are ever reassigned: numba compiles the current value of a global in."""
 
 import dis
 import types
@@ -15,7 +15,7 @@ class Constants:
         self._assigned = {}
 
     def doubt(self, function):
-        """Why a global that the function reads may not be what it is now, or None."""
+        """Why a global that the function reads may change later, or None."""
         names = function.__code__.co_names
         places = [(function.__globals__, name) for name in names if name in function.__globals__]
         for _, name in list(places):
@@ -30,7 +30,7 @@ class Constants:
         return None
 
     def _assigned_names(self, module):
-        """Names that functions of the module assign to as globals or attributes."""
+        """The names that functions of the module assign to, as globals or attributes."""
         if module not in self._assigned:
             code = module.__spec__.loader.get_code(module.__spec__.name)
             pending = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]

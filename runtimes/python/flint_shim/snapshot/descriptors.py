@@ -1,4 +1,4 @@
-"""The open files of a zygote and of its clones: a clone shares none with its zygote but /dev/null."""
+"""The open files of a zygote and its clones: a clone shares none with its zygote but /dev/null."""
 
 import fcntl
 import posix
@@ -7,7 +7,7 @@ import stat
 from . import native
 
 TMP = 200
-"""Each clone's own /tmp: the sandbox has a symbolic link to /proc/self/fd/200 there."""
+"""Each clone's own /tmp: in the sandbox, /tmp is a symbolic link to /proc/self/fd/200."""
 
 _WHAT_TO_DO = "close it in flint.before_snapshot and open it again in flint.after_restore"
 _dup2 = posix.dup2
@@ -22,10 +22,10 @@ class Descriptors:
         self._kept = sorted(self._standing)
         self._starts_in_tmp = False
         self.placed = False
-        """In a clone: whether the link is the clone's own."""
+        """In a clone: whether the link's descriptor is the clone's own."""
 
     def obstacles(self):
-        """What is open that a clone can neither share nor open again, in words. Remembers what it can."""
+        """Describes the open files that a clone can neither share nor reopen; records those that it can reopen."""
         self._reopened, found = [], []
         tmp = _device_of(TMP)
         for fd in _open_descriptors():
@@ -34,7 +34,7 @@ class Descriptors:
             try:
                 target, status = posix.readlink(f"/proc/self/fd/{fd}"), posix.fstat(fd)
             except OSError:
-                continue  # it was the listing's own
+                continue  # the descriptor by which the list itself was read
             reason = _obstacle(target, status, fcntl.fcntl(fd, fcntl.F_GETFL), tmp)
             if reason is None:
                 self._reopened.append((fd, fcntl.fcntl(fd, fcntl.F_GETFL) & ~(posix.O_CREAT | posix.O_TRUNC | posix.O_EXCL), posix.get_inheritable(fd)))
@@ -43,7 +43,8 @@ class Descriptors:
         return found
 
     def seal(self):
-        """Brings the zygote's own descriptors into order; none of the standing numbers may be free for what comes with CLONE."""
+        """Prepares the zygote's own descriptors. Keeps the fixed numbers occupied, so that descriptors received with CLONE do not get
+        them."""
         null = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
         _dup2(null, 0)
         for fd in (1, 2, TMP):
@@ -54,11 +55,11 @@ class Descriptors:
         self._kept = sorted(self._standing + tuple(fd for fd, _, _ in self._reopened))
 
     def are_more(self):
-        """Whether a clone needs other things than those that come with CLONE."""
+        """Whether a clone needs more than the descriptors that come with CLONE."""
         return bool(self._reopened) or self._starts_in_tmp
 
     def place(self, received):
-        """In a clone: link, stdout, stderr and tmp go where they belong, files that are only read are opened anew, the rest is closed."""
+        """In a clone: moves link, stdout, stderr and /tmp to their fixed numbers, reopens files that are only read, and closes the rest."""
         link, out, err, tmp = received
         _dup2(link, self._link, inheritable=False)
         self.placed = True
@@ -76,7 +77,7 @@ class Descriptors:
 
 
 def _obstacle(target, status, flags, tmp):
-    """Why a clone cannot open it again, or None."""
+    """Why a clone cannot reopen it, or None."""
     mode, written = status.st_mode, flags & posix.O_ACCMODE != posix.O_RDONLY
     if stat.S_ISSOCK(mode):
         return "an open socket"
@@ -98,7 +99,7 @@ def _open_descriptors():
 
 
 def _device_of(fd):
-    """The file system that a descriptor is on, None when it is closed."""
+    """The device number of a descriptor's file system; None if the descriptor is closed."""
     try:
         return posix.fstat(fd).st_dev
     except OSError:

@@ -1,18 +1,18 @@
-"""The shim's event loop across a fork: its selector and its wake-up pipe are descriptors, which clones do not share."""
+"""Carries the shim's event loop across a fork: its selector and wake-up pipe are descriptors, which clones must not share."""
 
 import signal
 import sys
 
 
 def suspend(entry):
-    """At the freeze: closes what the loop has open. Returns what is in the way, in words."""
+    """At the freeze: closes the loop's descriptors. Returns messages about obstacles."""
     if entry.loop is None or entry.loop.is_closed():
         entry.loop = None
         return []
     import asyncio
 
     loop = entry.loop
-    loop.run_until_complete(asyncio.sleep(0))  # what is ready, is done
+    loop.run_until_complete(asyncio.sleep(0))  # runs the callbacks that are ready
     tasks = [task.get_name() for task in asyncio.all_tasks(loop)]
     if tasks:
         return [f"asyncio tasks are running ({', '.join(sorted(tasks)[:5])}): end them in the handler or in flint.before_snapshot"]
@@ -20,7 +20,7 @@ def suspend(entry):
         loop.run_until_complete(loop.shutdown_default_executor())
         loop._default_executor, loop._executor_shutdown_called = None, False
     if not isinstance(loop, asyncio.SelectorEventLoop):
-        loop.close()  # of another make (uvloop): each clone gets a new one
+        loop.close()  # another implementation (uvloop): each clone creates a new one
         entry.loop = None
         return []
     if any(not handle.cancelled() for handle in loop._scheduled):
@@ -31,7 +31,7 @@ def suspend(entry):
 
 
 def resume(entry):
-    """In a clone: the same loop object, to which locks and queues of user code belong, with descriptors of its own."""
+    """In a clone: the same loop object, to which user code's locks and queues are bound, with descriptors of its own."""
     loop = entry.loop
     if loop is None:
         return
@@ -46,7 +46,7 @@ def resume(entry):
 
 
 def others(entry):
-    """Loops that user code has made itself and not closed."""
+    """Event loops that user code created and did not close."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
         return []

@@ -1,4 +1,4 @@
-"""Forking without running user code: handlers that user code has given to `os.register_at_fork` wait for the restore."""
+"""Forks without running user code: handlers that it passed to `os.register_at_fork` are deferred until the restore."""
 
 import os
 import posix
@@ -15,14 +15,15 @@ class Fork:
         os.register_at_fork = self._register
 
     def fork(self):
-        """os.fork; handlers registered since the start do not run."""
+        """Forks without running the handlers registered since the start."""
         self._cloning = True
         pid = posix.fork()
         self._cloning = False
         return pid
 
     def prepare(self, replaced):
-        """At the freeze, when the zygote has one thread, as its clones will: does what `threading` would do in each of them, and forgets that and what is `replaced`."""
+        """At the freeze, when the zygote has one thread, as its clones will have: runs `threading`'s own fork handler once for all
+        clones, and drops it and the handlers that are `replaced`."""
         os.register_at_fork = posix.register_at_fork
         threading = sys.modules.get("threading")
         own = getattr(threading, "_after_fork", None)
@@ -33,7 +34,7 @@ class Fork:
 
     @staticmethod
     def run(handlers):
-        """In a clone: what should have run in the child."""
+        """In a clone: runs the deferred handlers."""
         threading = sys.modules.get("threading")
         if threading is not None:
             threading.main_thread()._set_native_id()
@@ -51,7 +52,7 @@ class Fork:
 
     def _unless_cloning(self, handler):
         if not callable(handler):
-            return handler  # for the real function to refuse
+            return handler  # the real function rejects it
 
         def run():
             if not self._cloning:

@@ -1,4 +1,4 @@
-"""Which functions of the user's the warm-up reaches, and what runs them: the interpreter or machine code of numba's."""
+"""Finds the functions of user code that the warm-up reaches, and whether the interpreter or numba's machine code runs them."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import sys
 import types
 
 MOST = 200
-"""How many functions a report names."""
+"""The number of functions that a report names."""
 
 _EVENTS = 500_000
 _PACKAGES = ("site-packages", "dist-packages")
@@ -21,7 +21,7 @@ class Reached:
 
     @contextlib.contextmanager
     def watched(self):
-        """Counts calls of functions below the code's directory, until there were very many."""
+        """Counts calls of functions below the code's directory, up to a limit."""
         before = sys.getprofile()
         calls = self._calls
 
@@ -57,13 +57,13 @@ class Reached:
                 if type(module) is types.ModuleType and self.is_users_file(getattr(module, "__file__", None) or "")]
 
     def report(self):
-        """The functions, those left to the interpreter first."""
+        """The functions, interpreted ones first."""
         compiled = dict.fromkeys(self._compiled())
         found = [self._describe(code, "numba" if code in compiled else "python") for code in {**self._calls, **compiled}]
         return sorted(found, key=lambda function: (function["tier"] == "numba", -function["calls"]))
 
     def _compiled(self):
-        """The code of functions that numba has compiled, whoever has asked for it."""
+        """The code objects of functions that numba has compiled, at anyone's request."""
         dispatcher = sys.modules.get("numba.core.dispatcher")
         if dispatcher is not None:
             for module in self.modules():

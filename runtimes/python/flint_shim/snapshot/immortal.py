@@ -1,8 +1,10 @@
-"""Objects that stay as long as the process are made immortal: a clone that uses them does not write their reference counts, and so does not copy their pages.
+"""Makes objects that live as long as the process immortal: a clone that uses them does not write their reference counts, and so does not
+copy their pages.
 
-CPython 3.12 and 3.13 (3.14 is not tested) count no references to objects with a certain count, that of `None`. Only what would not be freed anyway gets it, and what nobody would
-notice if it were not freed: the code and the constants of functions, functions and classes, what belongs to classes, modules. No object of user code's
-classes, no container that could hold one: those are finalised and give their memory back in a clone as everywhere.
+CPython 3.12 and 3.13 (3.14 is untested) do not count references to objects with one reserved count, that of `None`. Only objects that
+would not be freed anyway, or whose freeing nobody would notice, get it: code objects and their constants, functions, classes and
+their attributes, modules. Instances of user code's classes, and containers that could hold one, do not: a clone must finalise and
+free them as usual.
 """
 
 import ctypes
@@ -14,23 +16,24 @@ from _weakref import getweakrefcount
 
 _CONSTANTS = frozenset((str, bytes, int, float, complex, bool, type(None), type(Ellipsis)))
 _CODE = types.CodeType
-# What these hold is looked at: a function may be all that holds the file which it closes over.
+# Safe only if what they reference is: a function may hold the only reference to the file in its closure.
 _HOLDERS = frozenset((types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.ClassMethodDescriptorType, types.WrapperDescriptorType,
                       types.GetSetDescriptorType, types.MemberDescriptorType, staticmethod, classmethod, property, tuple, frozenset))
-# Only as part of another: they may as well be the data of user code, of which much may be let go.
+# Made immortal only as part of another object: on their own they may be user data that is freed later, in large amounts.
 _PARTS = frozenset((tuple, frozenset))
 _DEPTH = 32
 
 
 def is_possible():
-    """Whether this interpreter has immortal objects as they are known here, in the lower half of a count of 64 bits."""
+    """Whether this interpreter has immortal objects in the known form, in the lower half of a 64-bit count."""
     return ((3, 12) <= sys.version_info < (3, 14) and sys.byteorder == "little" and ctypes.sizeof(ctypes.c_ssize_t) == 8 and sys.implementation.name == "cpython"
             and not hasattr(sys, "gettotalrefcount") and not sysconfig.get_config_var("Py_GIL_DISABLED")
             and _count(None) == _count(True) == _count(()) >= 1 << 31)
 
 
 def immortalise():
-    """Makes immortal what is listed above. Before `gc.freeze`, which hides objects. Runs no user code."""
+    """Makes the objects described above immortal. Must precede `gc.freeze`, which hides objects from `gc.get_objects`. Runs no user
+    code."""
     if not is_possible():
         return
     found = _Found()
@@ -53,10 +56,10 @@ class _Found:
         self._known = {id(thing): True for thing in self.chosen}
 
     def add(self, thing, depth=0):
-        """Whether it is one of those."""
+        """Whether the object may be made immortal."""
         known = self._known.get(id(thing))
         if known is None:
-            self._known[id(thing)] = False  # while what it holds is looked at
+            self._known[id(thing)] = False  # ends cycles while its references are followed
             known = self._known[id(thing)] = self._is_safe(thing, type(thing), depth)
             if known:
                 self.chosen.append(thing)
@@ -70,7 +73,7 @@ class _Found:
                 self.add(held, depth + 1)
             return True
         if issubclass(kind, type):
-            return True  # its own base: only a collection would free it, and this one is frozen
+            return True  # a class references itself: only a collection would free it, and `gc.freeze` prevents that
         if kind not in _HOLDERS or depth == _DEPTH or getweakrefcount(thing):
             return False
         return all([self.add(held, depth + 1) for held in gc.get_referents(thing)])

@@ -1,8 +1,9 @@
-"""`--jit numba`: the user's functions that numba compiles to machine code take the place of the originals, when nothing changes by it.
+"""`--jit numba`: replaces functions of user code by machine code that numba compiles, where this does not change any result.
 
-One function after the other, callees first: compile, run all warm-up events, compare. It stays only when every outcome is the same as
-before, types and every bit of a float included. Argument types that the warm-up did not bring go to the original for ever after, so a
-call can neither fail for want of a type nor wait for the compiler. What no comparison finds: numba's integers have 64 bits, and wrap.
+Functions are taken one by one, callees first: compile, replay all warm-up events, compare. The machine code stays only if every
+outcome is the same as before, including types and every bit of a float. Argument types that did not occur in the warm-up always go to
+the original, so that a call neither fails for an unsupported type nor waits for the compiler. The comparison cannot detect one
+difference: numba's integers have 64 bits and wrap around.
 """
 
 import time
@@ -30,7 +31,7 @@ def load_numba():
 
 
 def compile_functions(instance, requests, reached, deadline):
-    """Puts machine code in the place of what can be compiled; returns what became of each function, in words."""
+    """Replaces the functions that can be compiled by machine code; returns a message for each function."""
     numba = load_numba()
     if not requests:
         return ["numba: there is no warm-up event to compare the results of, nothing was compiled"]
@@ -62,7 +63,7 @@ class _Trial:
         self._numba, self._instance, self._requests, self._baseline = numba, instance, requests, baseline
 
     def replace(self, function, modules):
-        """Replaces the function if that changes nothing; else says why not."""
+        """Replaces the function if no result changes; otherwise says why not."""
         failures = []
         try:
             compiled = self._numba.njit(cache=True, boundscheck=True)(function)
@@ -104,7 +105,7 @@ def _outcome(instance, request):
 
 
 def _candidates(modules, reached, entry):
-    """Functions at the top of the user's modules that the warm-up has called; the handler itself takes no types that numba knows."""
+    """Top-level functions of the user's modules that the warm-up called; the handler itself takes types that numba does not support."""
     codes, found = set(reached.codes()), {}
     for module in modules:
         for value in list(vars(module).values()):
@@ -115,7 +116,7 @@ def _candidates(modules, reached, entry):
 
 
 def _callees_first(functions):
-    """In an order in which what a function calls is before it, as far as there is one."""
+    """Sorts functions so that callees come before their callers, as far as recursion permits."""
     ordered, visited = [], set()
 
     def visit(function):
@@ -135,7 +136,7 @@ def _callees_first(functions):
 
 
 def _cannot_stay_the_same(function):
-    """What machine code would do otherwise and no comparison of results shows, or None."""
+    """A difference of the machine code that comparing results cannot detect, or None."""
     if vars(function):
         return "it has attributes"
     for name in ("print", "input"):

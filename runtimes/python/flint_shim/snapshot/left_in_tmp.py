@@ -1,4 +1,4 @@
-"""What loading the code leaves in /tmp. A clone has a /tmp of its own, and finds there what a process that has just loaded the code would."""
+"""Copies the files that loading the code left in /tmp into each clone's own /tmp, so that it finds what a freshly started process would."""
 
 import _io
 import posix
@@ -11,7 +11,7 @@ _ROOT = f"/proc/self/fd/{TMP}"
 _MOST_BYTES = 1024 * 1024
 _MOST_FILES = 256
 _CACHES = ("/.cache", "/numba")
-"""Kept for speed alone, and in memory by then."""
+"""Caches, whose contents are in memory by then."""
 
 
 class LeftInTmp:
@@ -20,17 +20,17 @@ class LeftInTmp:
         self._kept = ()
 
     def look(self):
-        """When the code has been loaded, before its first call."""
+        """Lists the files once, after the code has been loaded and before its first call."""
         if self._paths is None:
             self._paths = _below()
 
     def take(self):
-        """At the freeze: what of it is still there."""
+        """At the freeze: reads those that still exist."""
         self.look()
         kept, size, folders = [], 0, {""}
         for path in self._paths:
             if path.rpartition("/")[0] not in folders:
-                continue  # a call has put a link in the place of its folder, or removed it
+                continue  # a call has removed its directory or replaced it by a link
             try:
                 status = posix.lstat(_ROOT + path)
                 mode = stat.S_IMODE(status.st_mode)
@@ -53,7 +53,7 @@ class LeftInTmp:
         self._kept = tuple(kept)
 
     def put(self):
-        """In a clone."""
+        """In a clone: writes them."""
         for path, mode, content in self._kept:
             place = _ROOT + path
             if mode is None:
@@ -63,13 +63,13 @@ class LeftInTmp:
             else:
                 with _io.FileIO(place, "x") as file:
                     file.write(content)
-        for path, mode, _ in reversed(self._kept):  # into some folders nothing can be put then
+        for path, mode, _ in reversed(self._kept):  # last, because a mode may forbid creating files in the directory
             if mode is not None:
                 posix.chmod(_ROOT + path, mode)
 
 
 def _below():
-    """Paths of all that is in it, folders before what they hold; one more than may be where there are too many."""
+    """All paths below /tmp, directories before their contents; stops at one more than the limit."""
     found, folders = [], [""]
     while folders:
         folder = folders.pop()
@@ -87,5 +87,5 @@ def _below():
                 if stat.S_ISDIR(posix.lstat(_ROOT + path).st_mode):
                     folders.append(path)
             except OSError:
-                pass  # a process that the code has started has removed it
+                pass  # removed meanwhile by a process that the code started
     return found

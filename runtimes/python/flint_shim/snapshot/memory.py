@@ -1,4 +1,4 @@
-"""A frozen process in huge pages: fork copies page tables, and those of huge pages are 512 times smaller."""
+"""Moves a frozen process into huge pages: fork copies page tables, which are 512 times smaller for huge pages."""
 
 import posix
 
@@ -8,7 +8,7 @@ _HUGE = 2 << 20
 
 
 def use_huge_pages():
-    """Moves heap and arenas into huge pages where the kernel can; returns how many bytes are in huge pages."""
+    """Collapses heap and arenas into huge pages where the kernel supports it; returns the number of bytes in huge pages."""
     native.trim()
     for start, end in list(_private_memory()):
         for address in range(-(-start // _HUGE) * _HUGE, end - _HUGE + 1, _HUGE):
@@ -18,7 +18,7 @@ def use_huge_pages():
 
 
 def _is_used(address):
-    """Whether at least half of a huge page is in memory: one of an array that was never written would only cost memory."""
+    """Whether at least half of a huge page is resident: collapsing an array that was never written would only cost memory."""
     return native.resident_pages(address, _HUGE) * posix.sysconf("SC_PAGE_SIZE") * 2 >= _HUGE
 
 
@@ -28,7 +28,7 @@ def resident():
 
 
 def _private_memory():
-    """Mappings of memory that is written and belongs to no file: (start, end)."""
+    """Private writable anonymous mappings: (start, end)."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
         for line in file:
             fields = line.split(None, 5)

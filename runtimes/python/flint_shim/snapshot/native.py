@@ -1,4 +1,4 @@
-"""What Python has no function for: system calls, and the native helper. Needs `ctypes`, which is why only zygotes import this."""
+"""System calls for which Python has no function, and the native helper. Needs `ctypes`, so only zygotes import it."""
 
 import ctypes
 import errno
@@ -6,7 +6,7 @@ import os
 import posix
 import sys
 
-# The same on every architecture.
+# The same numbers on every architecture.
 _CLOSE_RANGE, _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 436, 444, 446
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _LANDLOCK_VERSION, _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 1, 2
@@ -25,7 +25,7 @@ _libc.syscall.restype = ctypes.c_long
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
 _scopes = _RulesetAttributes(0, 0, _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS)
-# Made once: a clone is to spend its time on the calls alone.
+# Created once, so that a clone does not spend time on it.
 _scopes_address, _scopes_size = ctypes.byref(_scopes), ctypes.c_size_t(ctypes.sizeof(_scopes))
 _LAST = ctypes.c_uint(0xFFFFFFFF)
 
@@ -39,13 +39,13 @@ def _syscall(number, *args):
 
 
 def hide():
-    """No process of the same user may trace this one or read its memory, nor those forked from it."""
+    """Makes this process and its forks undumpable: no process of the same user may trace them or read their memory."""
     if _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) or _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
 
 
 def missing():
-    """What this kernel lacks for clones that cannot reach each other, or None."""
+    """The kernel feature missing for isolating clones from each other, or None."""
     try:
         version = _syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_LANDLOCK_VERSION))
     except OSError as error:
@@ -56,7 +56,7 @@ def missing():
 
 
 def confine():
-    """A Landlock domain of its own: no signals, no tracing and no abstract sockets towards processes outside of it."""
+    """Enters a new Landlock domain: no signals, ptrace or abstract Unix sockets to processes outside it."""
     ruleset = _syscall(_LANDLOCK_CREATE_RULESET, _scopes_address, _scopes_size, ctypes.c_uint(0))
     try:
         _syscall(_LANDLOCK_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
@@ -65,7 +65,7 @@ def confine():
 
 
 def close_all_but(kept):
-    """Closes every descriptor that is not in `kept`, which is sorted."""
+    """Closes every descriptor not in `kept`, which is sorted."""
     first = 0
     for fd in kept:
         if fd > first:
@@ -75,12 +75,12 @@ def close_all_but(kept):
 
 
 def advise(address, length, advice):
-    """madvise; whether it worked."""
+    """madvise; returns whether it succeeded."""
     return _libc.madvise(address, length, advice) == 0
 
 
 def resident_pages(address, length):
-    """How many pages of a mapping are in memory."""
+    """The number of resident pages of a mapping."""
     states = (ctypes.c_ubyte * (length // _PAGE))()
     if _libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(length), states) != 0:
         return 0
@@ -88,17 +88,17 @@ def resident_pages(address, length):
 
 
 def trim():
-    """Gives memory that malloc holds but does not use back to the system, where the C library can."""
+    """Returns unused malloc memory to the kernel, where the C library can."""
     function = getattr(_libc, "malloc_trim", None)
     if function is not None:
         function(ctypes.c_size_t(0))
 
 
 def helper():
-    """The native helper's `serve`, or None where it was not built, or the interpreter runs without its global lock.
+    """The native helper's `serve`, or None if it was not built or the interpreter runs without its GIL.
 
-    It is called without letting go of that lock, and forks without telling the interpreter: a frozen zygote has one thread, which holds no
-    other lock.
+    It is called with the GIL held and forks without the interpreter's knowledge: a frozen zygote has one thread, which holds no other
+    lock.
     """
     path = os.environ.pop("FLINT_ZYGOTE_HELPER", _HELPER)
     if not getattr(sys, "_is_gil_enabled", lambda: True)():

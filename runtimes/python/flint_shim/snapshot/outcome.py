@@ -1,4 +1,4 @@
-"""Outcomes of calls in a form that keeps and compares everything a caller could notice, types and the bits of floats included."""
+"""Outcomes of calls in a canonical form that preserves everything a caller could notice, including types and the bits of floats."""
 
 import struct
 
@@ -6,10 +6,10 @@ from ..response import Response
 
 
 def canonical(value):
-    """Nested tuples that are equal when the values are the same. Taken at once: the function may change the value later."""
+    """Nested tuples that are equal if and only if the values are. Must be taken at once: the function may change the value later."""
     kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    if isinstance(value, float):  # also numpy.float64, which is the same number for JSON
+    if isinstance(value, float):  # also numpy.float64, which JSON encodes in the same way
         return "builtins.float", struct.pack("d", value), float.__repr__(value)
     if kind is complex:
         return name, struct.pack("2d", value.real, value.imag), repr(value)
@@ -31,7 +31,7 @@ def canonical(value):
 
 
 def difference(first, second):
-    """Where two canonical forms begin to differ, in words."""
+    """Describes where two canonical forms first differ."""
     while isinstance(first, tuple) and isinstance(second, tuple) and first[:1] == second[:1] and len(first) == len(second):
         if not any(isinstance(item, tuple) for item in first):
             break

@@ -1,4 +1,4 @@
-"""Output of replayed warm-up calls goes nowhere: their first run has been logged, thousands of copies help nobody."""
+"""Discards the output of replayed warm-up calls: their first run has been logged, and thousands of repetitions help nobody."""
 
 import contextlib
 import posix

@@ -1,4 +1,4 @@
-"""Touches the pages that the shim's own path needs, before the call that will need them comes. Runs no user code."""
+"""Touches the pages that the shim's own code path needs before a call needs them. Runs no user code."""
 
 import json
 import posix
@@ -21,9 +21,9 @@ _RESTORE = encode(RESTORE, 0, json.dumps({"entropy": "0" * 64, "time": 0, "insta
 
 
 def prime(instance, restore):
-    """A restore without the hooks, and one call: received from memory, answered to /dev/null, which is descriptor 0.
+    """Rehearses a restore without user code's hooks and one call, received from memory and answered to descriptor 0, which is /dev/null.
 
-    The real RESTORE will come and do it again.
+    The real RESTORE repeats all of it.
     """
     entry, link = instance.entry, instance.link
     instance.entry = Entry(_echo)
@@ -33,7 +33,7 @@ def prime(instance, restore):
         restore(instance, link.receive()[3], rehearsed=True)
         hooks.run_after_restore(instance.entry.finish, rehearsed=True)
         if link.has_input():
-            return  # the call is there: it touches the rest itself
+            return  # the call is there, and touches the remaining pages itself
         link.hold(ACK, 0)
         link.begin_rehearsal(_INVOKE)
         instance.serve_one()

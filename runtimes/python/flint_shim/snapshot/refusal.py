@@ -1,15 +1,15 @@
-"""A process that cannot be copied says why, and waits for its end."""
+"""Reports why a process cannot be cloned, and then waits until the link closes."""
 
 from .. import stdio
 from ..frame import ERROR, failure
 
 
 class Refused(Exception):
-    """The process cannot be copied; the message says what is in the way, and what to do."""
+    """The process cannot be cloned; the message names the obstacle and the remedy."""
 
 
 def answer_refusal(instance, message):
-    """Answers FREEZE. Does not return: the end of the link ends the process."""
+    """Answers FREEZE with an error. Does not return: the process exits when the link closes."""
     stdio.flush()
     instance.link.send_json(ERROR, 0, failure("snapshot", message))
     while True:

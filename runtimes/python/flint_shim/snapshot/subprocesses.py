@@ -1,4 +1,4 @@
-"""Programs that a function starts find /tmp: it is a link to a descriptor, which `subprocess` would close."""
+"""Keeps /tmp usable in programs that a function starts: it is a link to a descriptor, which `subprocess` would close."""
 
 import os
 import posix
@@ -18,7 +18,7 @@ def keep_tmp():
         return fork_exec(args, executables, close_fds, passed, *rest)
 
     _posixsubprocess.fork_exec = fork_exec_with_tmp
-    if hasattr(sys.modules.get("subprocess"), "_fork_exec"):  # imported before, by a .pth file
+    if hasattr(sys.modules.get("subprocess"), "_fork_exec"):  # imported already, by a .pth file
         sys.modules["subprocess"]._fork_exec = fork_exec_with_tmp
     if hasattr(posix, "POSIX_SPAWN_CLOSEFROM"):  # 3.13 and later
         os.posix_spawn = _posix_spawn_with_tmp

@@ -1,5 +1,6 @@
-"""Paths below /tmp. In a sandbox that is forked, /tmp is a link to a file system that is mounted nowhere (descriptor TMP): the kernel gives
-paths from its root, `/x` for `/tmp/x`, or none at all. What asks for them is answered here, before user code is loaded."""
+"""Resolves paths below /tmp. In a sandbox that is forked, /tmp is a link to a file system that is not mounted anywhere (descriptor TMP),
+so the kernel reports paths relative to its root, `/x` for `/tmp/x`, or none at all. The functions that depend on such paths are
+replaced before user code is loaded."""
 
 import importlib.util
 import os
@@ -19,7 +20,7 @@ def install():
 
 
 def getcwd():
-    """os.getcwd, also below /tmp."""
+    """os.getcwd that also works below /tmp."""
     try:
         return _getcwd()
     except FileNotFoundError:
@@ -30,7 +31,7 @@ def getcwd():
 
 
 def realpath(filename, **options):
-    """os.path.realpath, also below /tmp."""
+    """os.path.realpath that also works below /tmp."""
     path = os.fspath(filename)
     found = _resolved(os.fsdecode(path), options.get("strict", False))
     if found is None:
@@ -39,7 +40,7 @@ def realpath(filename, **options):
 
 
 def _resolved(path, strict):
-    """Where a path leads that leads below /tmp. The end of it need not be there, unless `strict`."""
+    """The resolved path if it is below /tmp, otherwise None. Unless `strict`, its last components need not exist."""
     try:
         fd = posix.open(path, posix.O_PATH | posix.O_CLOEXEC)
     except FileNotFoundError:
@@ -57,7 +58,7 @@ def _resolved(path, strict):
 
 
 def _named(link):
-    """The path of what a link of /proc leads to, when that is below /tmp."""
+    """The target of a link of /proc if it is below /tmp, otherwise None."""
     try:
         if posix.stat(link).st_dev != posix.fstat(TMP).st_dev:
             return None
@@ -68,7 +69,7 @@ def _named(link):
 
 
 class _Sqlite:
-    """Waits for SQLite, which resolves links by itself, and lets it take paths as they are."""
+    """An import hook for `_sqlite3`: SQLite resolves symbolic links itself and is told not to."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "_sqlite3":
@@ -83,14 +84,14 @@ class _Sqlite:
                 try:
                     _take_paths_as_they_are(spec.origin)
                 except (ImportError, OSError, AttributeError):
-                    pass  # an SQLite that cannot be told; it finds no file below /tmp
+                    pass  # an SQLite without that interface finds no file below /tmp
 
             spec.loader.exec_module = exec_module
         return spec
 
 
 def _take_paths_as_they_are(extension):
-    """Has SQLite look at what a link leads to where it would look at the link (https://sqlite.org/c3ref/vfs.html, xSetSystemCall)."""
+    """Makes SQLite call stat instead of lstat, so that it sees no links (https://sqlite.org/c3ref/vfs.html, xSetSystemCall)."""
     import ctypes
 
     sqlite, libc = ctypes.CDLL(extension), ctypes.CDLL(None)
@@ -98,7 +99,7 @@ def _take_paths_as_they_are(extension):
     vfs = sqlite.sqlite3_vfs_find(None)
     if not vfs or ctypes.c_int.from_address(vfs).value < 3:
         return
-    # Three numbers, three pointers, twelve methods of the first version and one of the second come before it.
+    # sqlite3_vfs: three ints, three pointers, twelve methods of version 1 and one of version 2 precede xSetSystemCall.
     pointer = ctypes.sizeof(ctypes.c_void_p)
     place = -(-3 * ctypes.sizeof(ctypes.c_int) // pointer) * pointer + 16 * pointer
     method = ctypes.c_void_p.from_address(vfs + place).value

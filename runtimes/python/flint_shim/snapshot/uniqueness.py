@@ -1,9 +1,9 @@
-"""What would be the same in all clones of a zygote, and must not be.
+"""Replaces state that all clones of a zygote would share and must not: random generators, UUIDs, temporary names.
 
-The rule: a clone behaves as a process that was started anew. What the system's entropy has seeded is seeded again; a generator that user
-code has given a seed of its own (`random.Random(42)`, `numpy.random.default_rng(42)`) keeps its state, because a new process would give
-the same numbers, too. The two generators that everybody shares (`random.random()`, `numpy.random.random()`) are always seeded
-again, as CPython itself does after a fork. The seed of `hash(str)` belongs to the whole process and cannot be changed.
+The rule: a clone behaves like a newly started process. A generator that was seeded from system entropy is seeded again; one to which
+user code gave a seed (`random.Random(42)`, `numpy.random.default_rng(42)`) keeps its state, because a new process would yield the
+same numbers. The two global generators (`random.random()`, `numpy.random.random()`) are always reseeded, as CPython itself does after
+a fork. The seed of `hash(str)` belongs to the process and cannot be changed.
 """
 
 import os
@@ -13,7 +13,7 @@ import sys
 import types
 import weakref
 
-# A seed that numpy or user code has drawn from the system is at least so long.
+# The least size of a seed that numpy or user code draws from the system.
 _SEED_BITS = 96
 _SEEDS_KEPT = 10_000
 _urandom = posix.urandom
@@ -21,7 +21,7 @@ _seed, _setstate, _getrandbits = random.Random.seed, random.Random.setstate, ran
 
 
 class Uniqueness:
-    """Watches which generators the system's entropy has seeded, from before user code is loaded until the freeze."""
+    """Tracks which generators were seeded from system entropy, from before user code is loaded until the freeze."""
 
     def __init__(self):
         self._seeded = {}
@@ -56,7 +56,7 @@ class Uniqueness:
             self._seeded[key] = weakref.ref(instance, lambda _: self._seeded.pop(key, None))
 
     def prepare(self):
-        """At the freeze: finds what will have to be seeded."""
+        """At the freeze: finds the generators that must be seeded again."""
         random.Random.seed, random.Random.setstate, random.SystemRandom.getrandbits = _seed, _setstate, _getrandbits
         shared = random._inst
         self._randoms = [found for found in (reference() for reference in self._seeded.values()) if found not in (None, shared)]
@@ -65,7 +65,7 @@ class Uniqueness:
         self._seeded, self._drawn = {}, set()
 
     def _find_numpy_generators(self):
-        """Bit generators behind `numpy.random.default_rng()` and the like that got no seed from user code."""
+        """Bit generators behind `numpy.random.default_rng()` and the like that were not seeded by user code."""
         numpy_random = sys.modules.get("numpy.random")
         if numpy_random is None:
             return
@@ -80,7 +80,7 @@ class Uniqueness:
                     yield found
 
     def restore(self, entropy):
-        """In a clone, before user code."""
+        """In a clone, before user code runs."""
         for generator in self._randoms:
             generator.seed(int.from_bytes(_new_seed(entropy), "little"))
         modules = sys.modules
@@ -97,14 +97,14 @@ class Uniqueness:
 
     @staticmethod
     def replaces(handler):
-        """Whether a handler of fork only does what `restore` has done already."""
+        """Whether a fork handler only repeats what `restore` does."""
         return type(handler) is types.MethodType and handler.__self__ is random._inst
 
     def _seed_numpy(self, numpy_random, entropy):
         words = memoryview(_new_seed(entropy)).cast("I").tolist()
         try:
             numpy_random.seed(words)
-        except (TypeError, ValueError):  # user code has put another kind of bit generator there
+        except (TypeError, ValueError):  # user code installed another kind of bit generator
             _seed_bit_generator(numpy_random.mtrand._rand._bit_generator, words)
         for generator in self._numpy_generators:
             _seed_bit_generator(generator, memoryview(_new_seed(entropy)).cast("I").tolist())
@@ -119,14 +119,14 @@ def _seed_bit_generator(generator, words):
 
 
 def _is_behind_random_state(generator, numpy_random, gc):
-    """`RandomState(42)` makes a bit generator from the system's entropy first: the seed of its own does not show there."""
+    """`RandomState(42)` first creates its bit generator from system entropy, so that its own seed is not visible there."""
     return any(issubclass(type(holder), numpy_random.RandomState) for holder in gc.get_referrers(generator))
 
 
 def _renew_uuid(uuid):
-    """uuid1: a node of its own, random as RFC 9562 allows, and time and sequence from scratch. uuid4 asks the system each time."""
+    """uuid1: a new node, random as RFC 9562 allows, and a fresh timestamp and clock sequence. uuid4 reads system entropy each time."""
     uuid._node = int.from_bytes(_urandom(6), "big") | 1 << 40
-    uuid._generate_time_safe = None  # keeps a state of its own in the C library
+    uuid._generate_time_safe = None  # keeps state of its own in the C library
     for name in ("_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"):
         if hasattr(uuid, name):
             setattr(uuid, name, None)
@@ -135,7 +135,7 @@ def _renew_uuid(uuid):
 
 
 def _renew_tempfile(tempfile):
-    """/tmp is another one now: a directory that user code has made there is gone, and with it `tempfile.tempdir`."""
+    """The clone has another /tmp: a directory that user code created there is gone, and so is `tempfile.tempdir`."""
     tempfile._name_sequence = None
     if tempfile.tempdir is not None and not os.path.isdir(tempfile.tempdir):
         tempfile.tempdir = None

@@ -1,4 +1,4 @@
-"""Runs the warm-up requests again until the interpreter has adapted to them, and finds out which functions they reach."""
+"""Replays the warm-up requests until the interpreter has specialised its code, and finds the functions that they reach."""
 
 import os
 import sys
@@ -8,12 +8,13 @@ from . import functions, jit
 from .output import silenced
 from .refusal import Refused
 
-# 3.11 and later specialise a function after some dozens of runs; 3.9 and 3.10 cache its globals after 1,024.
+# CPython 3.11 and later specialise a function after some dozens of runs; 3.9 and 3.10 cache its globals after 1,024.
 _ROUNDS = 64 if sys.version_info >= (3, 11) else 1_100
 
 
 def run(instance, requests, options):
-    """Replays, and compiles what it is asked to; returns the report of it. `instance.rehearse` runs one request without answering it."""
+    """Replays the requests, compiles functions if requested, and returns a report. `instance.rehearse` runs one request without
+    answering it."""
     begin = time.monotonic()
     deadline = begin + options.get("budgetMs", 10_000) / 1000
     reached = functions.Reached(_directory_of(instance.init["code"]))
@@ -38,7 +39,7 @@ def run(instance, requests, options):
 
 
 def _repeat(instance, requests, wanted, deadline, notes):
-    """How many calls it was."""
+    """Returns the number of calls made."""
     for done in range(wanted):
         if time.monotonic() >= deadline:
             notes.append(f"the warm-up's budget was spent, {wanted - done} calls before its end")

@@ -1,4 +1,4 @@
-"""The life of a zygote: warm-up, freeze, clones."""
+"""The life cycle of a zygote: warm-up, freeze, clones."""
 
 import _signal
 import gc
@@ -23,7 +23,7 @@ from .subprocesses import keep_tmp
 from .uniqueness import Uniqueness
 
 
-# What every clone does first is done so often at the freeze: CPython 3.11 wants eight calls of a function before it adapts its code.
+# The code path of a new clone is rehearsed this often at the freeze: CPython 3.11 specialises code after eight calls of a function.
 _REHEARSALS = 16
 
 
@@ -33,7 +33,7 @@ class Zygote:
         if lacking is not None:
             raise Refused(lacking)
         native.hide()
-        native.close_all_but((0, 1, 2, link, TMP))  # what a careless parent has left open
+        native.close_all_but((0, 1, 2, link, TMP))  # what the parent process left open
         self._requests, self._left = [], LeftInTmp()
         self._fork, self._uniqueness, self._descriptors = fork, Uniqueness(), Descriptors(link)
         self._native_serve = native.helper()
@@ -41,20 +41,20 @@ class Zygote:
         tmp.install()
 
     def prepare(self):
-        """Before user code is loaded, when the function's variables are set."""
+        """Before user code is loaded, after the function's variables have been set."""
         for name in ONE_THREAD:
             os.environ.setdefault(name, "1")
-        os.environ.setdefault("NUMBA_CACHE_DIR", "/tmp/numba")  # beside the code, where numba would write, nothing can be written
+        os.environ.setdefault("NUMBA_CACHE_DIR", "/tmp/numba")  # numba would write beside the code, which is read-only
 
     def keep(self, head, body):
-        """A warm-up request, for the freeze to replay."""
+        """Keeps a warm-up request, which the freeze replays."""
         self._left.look()
         self._requests.append((head, body))
 
     # --- the freeze
 
     def freeze(self, instance, payload):
-        """Freezes and answers; serves CLONE until the link ends. Returns in a clone only."""
+        """Freezes the process and answers; then serves CLONE until the link ends. Returns only in a clone."""
         options = parse_object(payload)
         try:
             report = self._freeze(instance, options)
@@ -85,7 +85,7 @@ class Zygote:
         if found:
             raise Refused("; ".join(found))
         self._left.take()
-        # No user code from here on.
+        # No user code runs from here on.
         self._descriptors.seal()
         self._fork.prepare(self._uniqueness.replaces)
         for _ in range(_REHEARSALS):
@@ -118,7 +118,7 @@ class Zygote:
         self._begin(instance, flags, self._collect_again)
 
     def _serve(self, instance):
-        """The same without the native helper, which does not know files that a clone has to open again."""
+        """Serves CLONE without the native helper, which cannot reopen files for a clone."""
         self._handler_of_sigchld = _signal.getsignal(_signal.SIGCHLD)
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
         requests = CloneRequests(instance.link)
@@ -137,7 +137,7 @@ class Zygote:
                 posix.close(fd)
 
     def _begin(self, instance, flags, settle):
-        """In a clone: everything before it waits for RESTORE. What fails here must not get back to the zygote's code."""
+        """In a clone: everything that precedes RESTORE. An error here must not reach the zygote's code further up the stack."""
         try:
             instance.own()
             settle()
@@ -166,9 +166,9 @@ class Zygote:
             gc.enable()
 
     def restore(self, instance, payload, rehearsed=False):
-        """In a clone: makes it unlike its siblings. The hooks of user code come after it. Returns whether it is for one call only.
+        """In a clone: makes its state distinct from its siblings'; user code's hooks run later. Returns whether it serves a single call.
 
-        What is `rehearsed` runs no handlers of user code.
+        With `rehearsed`, user code's fork handlers do not run.
         """
         order = self._make_unique(payload)
         if order.get("env"):

@@ -14,7 +14,7 @@ function = types.ModuleType("function")
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # One write for head and body.
+    # Buffers head and body into a single write.
     wbufsize = -1
 
     def do_POST(self):

@@ -1,4 +1,4 @@
-//! Writing a package's assets, with an eye on the disk.
+//! Writes a package's assets while watching the free disk space.
 
 use std::{
     fs::{self, File, Permissions},
@@ -12,31 +12,31 @@ use flint_runtimes::disk_usage::{self, BLOCK};
 
 use super::{PackageBounds, PackageError, bad};
 
-/// So much is written between two looks at the disk.
+/// How many bytes are written between two checks of the free space.
 const BYTES_A_LOOK: u64 = 16 << 20;
-/// So many files and folders are made.
+/// How many files and directories.
 const INODES_A_LOOK: usize = 4096;
 
-/// Whose disk it is that assets are written to.
+/// The disk that assets are written to.
 pub trait Disk {
-    /// So many bytes more are written.
+    /// Claims `bytes` more before they are written.
     fn take(&self, bytes: u64) -> Result<(), PrepareError>;
 
-    /// Whether there is room for more.
+    /// Whether the disk has room for more.
     fn go_on(&self) -> Result<(), PrepareError>;
 }
 
-/// Files and folders that are being made.
+/// The files and directories that are being made.
 pub(super) struct Tree<'a> {
     bounds: PackageBounds,
     disk: &'a dyn Disk,
     inodes: usize,
-    /// Of all files.
+    /// Total size of all files.
     bytes: u64,
 }
 
 impl<'a> Tree<'a> {
-    /// In a folder that is there and empty.
+    /// In an existing empty directory.
     pub(super) fn new(bounds: PackageBounds, disk: &'a dyn Disk) -> Result<Self, PackageError> {
         disk.take(BLOCK)?;
         Ok(Self { bounds, disk, inodes: 0, bytes: 0 })
@@ -82,12 +82,13 @@ impl<'a> Tree<'a> {
             }
             file.write_all(&buffer[..read]).map_err(cannot)?;
         }
-        // Its last block is taken whole.
+        // Files occupy whole blocks.
         self.disk.take(disk_usage::of_file(size) - size)?;
         Ok(())
     }
 
-    /// Makes a folder with those above it, whatever the umask is: initialisers read assets as a user of their own.
+    /// Makes a directory and its parents with a mode independent of the umask, since initialisers read assets
+    /// under another uid.
     fn folder(&mut self, path: &Path, name: &str) -> Result<(), PackageError> {
         if path.is_dir() {
             return Ok(());
@@ -102,7 +103,7 @@ impl<'a> Tree<'a> {
         made.map_err(|cause| not_written(path, name, cause))
     }
 
-    /// One file or folder more.
+    /// Counts a file or directory.
     fn inode(&mut self) -> Result<(), PackageError> {
         if self.inodes == self.bounds.entries {
             return Err(bad(format!(
@@ -118,7 +119,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// A path that is a file and a folder at once, or there before, is the archive's fault.
+/// A path that is both a file and a directory, or that exists twice, is the archive's fault.
 fn not_written(path: &Path, name: &str, cause: io::Error) -> PackageError {
     match cause.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
@@ -134,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// A disk with room for so many looks, and what was taken of it.
+    /// A disk that permits a number of checks and counts the bytes claimed.
     struct Counted {
         looks: Cell<usize>,
         taken: Cell<u64>,

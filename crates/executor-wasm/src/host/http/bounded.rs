@@ -1,4 +1,4 @@
-//! Bodies that end with an error when they grow too large or stand still.
+//! Bodies that fail when they grow too large or stall.
 
 use std::{
     pin::Pin,
@@ -14,13 +14,13 @@ use tokio::{
 };
 use wasmtime_wasi_http::Error;
 
-/// A body with at most `left` more bytes, each piece of which comes within `idle`.
+/// A body with at most `left` more bytes, each piece of which must arrive within `idle`.
 pub(super) struct Bounded<B> {
     inner: Pin<Box<B>>,
     left: u64,
     too_large: fn() -> Error,
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// The place among the call's requests, kept until the body is gone.
+    /// The call's permit for a concurrent request, held until the body is gone.
     _place: Option<OwnedSemaphorePermit>,
 }
 

@@ -1,4 +1,4 @@
-//! Connections to addresses that were looked at.
+//! Connects to addresses that have been checked.
 
 use std::{
     io,
@@ -17,24 +17,24 @@ use wasmtime_wasi_http::Error;
 
 use super::{HttpBounds, Reach, Target};
 
-/// What functions' requests have in common.
+/// The HTTP client for all functions' requests.
 pub struct HttpClient {
     bounds: HttpBounds,
     reach: Reach,
     tls: Arc<ClientConfig>,
 }
 
-/// A connection of either scheme.
+/// A connection with or without TLS.
 pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 
 impl HttpClient {
-    /// With Mozilla's certificate authorities, and none of this host's.
+    /// Trusts Mozilla's certificate authorities, and none of this host's.
     pub fn new(bounds: HttpBounds, reach: Reach) -> Result<Self, rustls::Error> {
         Self::trusting(bounds, reach, RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() })
     }
 
-    /// With these certificate authorities.
+    /// Trusts these certificate authorities.
     pub fn trusting(bounds: HttpBounds, reach: Reach, roots: RootCertStore) -> Result<Self, rustls::Error> {
         let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
@@ -51,7 +51,7 @@ impl HttpClient {
         self.reach == Reach::Everything || is_public_address(address)
     }
 
-    /// A connection to the target, with keys agreed on where its scheme has them.
+    /// Connects to the target, with a TLS handshake where its scheme has one.
     pub(super) async fn connect(&self, target: &Target) -> Result<Box<dyn Connection>, Error> {
         let stream = self.connect_to_any(&self.resolve(target).await?).await?;
         if target.scheme == HttpScheme::Http {
@@ -62,7 +62,7 @@ impl HttpClient {
         Ok(Box::new(connector.connect(name, stream).await.map_err(|error| tls_error(&error))?))
     }
 
-    /// The addresses of a target that may be reached.
+    /// The target's addresses that may be reached.
     async fn resolve(&self, target: &Target) -> Result<Vec<SocketAddr>, Error> {
         let found: Vec<SocketAddr> = match target.host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, target.port)],
@@ -81,7 +81,8 @@ impl HttpClient {
         let mut last = Error::DestinationUnavailable;
         for address in addresses {
             match TcpStream::connect(address).await {
-                // A public address may be this host's own: the kernel then gives the connection the same one at both ends.
+                // A public address may be this host's own. Then the kernel gives both ends of the connection
+                // the same address.
                 Ok(stream) if self.reach == Reach::Public && is_own(&stream) => {
                     last = Error::DestinationIpProhibited
                 }
@@ -110,7 +111,7 @@ fn unknown_name() -> Error {
     Error::DnsError { rcode: Some("the name has no address".to_owned()), info_code: None }
 }
 
-/// Names what is wrong with a certificate apart from everything else that can go wrong with TLS.
+/// Distinguishes certificate errors from other TLS errors.
 fn tls_error(error: &io::Error) -> Error {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match cause {

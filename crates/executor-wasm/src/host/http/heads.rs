@@ -1,5 +1,5 @@
-//! What the heads that a guest makes and keeps hold of the server's memory: methods, targets, fields and trailers. wasmtime bounds each map of fields, and
-//! neither how many there are nor the rest.
+//! Limits the server's memory that a guest's message heads take: methods, targets, fields and trailers.
+//! wasmtime limits each map of fields, but neither their number nor the rest.
 
 use std::{
     any::Any,
@@ -25,29 +25,29 @@ use wasmtime_wasi_http::{
 
 use crate::host::AsHost;
 
-/// A call whose heads hold more than this adds nothing to them.
+/// A call whose heads take more than this cannot add to them.
 const MOST: usize = 4 << 20;
-/// So many calls of the host go by between two looks at them. Each adds one map of fields at most.
+/// How many host calls pass between two measurements. Each adds one map of fields at most.
 const LOOK_EVERY: u32 = 16;
-/// What a field takes beside its bytes.
+/// The overhead of a field beyond its bytes.
 const FIELD: usize = 64;
-/// The longest method, and the longest authority: names have 253 bytes.
+/// Longest method and longest authority; host names have at most 253 bytes.
 const LONGEST_METHOD: usize = 256;
 const LONGEST_AUTHORITY: usize = 1024;
 
-/// The interface as wasmtime links it. Where a new release of it links another one, `heads_are_bounded` fails.
+/// The interface that wasmtime links. If a new release links another one, `heads_are_bounded` fails.
 const TYPES: &str = "wasi:http/types@0.2.12";
 
-/// What is known of the heads of one call.
+/// The memory taken by the heads of one call.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
     calls: u32,
     is_full: bool,
-    /// Of those that the guest has no handle of any more.
+    /// That of heads without a handle in the guest's table.
     given_on: Arc<AtomicUsize>,
 }
 
-/// A request on its way.
+/// Counts the head of a request until it is done.
 pub(super) struct UnderWay {
     size: usize,
     all: Arc<AtomicUsize>,
@@ -60,7 +60,7 @@ impl Drop for UnderWay {
 }
 
 impl Heads {
-    /// Before a call of the host.
+    /// Called before each host call; measures every few calls.
     pub(super) fn look(&mut self, table: &mut ResourceTable) {
         self.calls = self.calls.wrapping_add(1);
         if self.is_full || self.calls.is_multiple_of(LOOK_EVERY) {
@@ -73,7 +73,7 @@ impl Heads {
         self.is_full
     }
 
-    /// A request's head counts until it is on its way no more.
+    /// Counts a request's head until the result is dropped.
     pub(super) fn send<B>(&self, request: &Request<B>) -> UnderWay {
         let uri = request.uri();
         let texts = [Some(request.method().as_str()), uri.path_and_query().map(|path| path.as_str())];
@@ -85,13 +85,13 @@ impl Heads {
         under_way
     }
 
-    /// Trailers count to the end of the call.
+    /// Counts trailers until the end of the call.
     fn keep(&self, trailers: &HeaderMap) {
         self.given_on.fetch_add(fields(trailers), Ordering::Relaxed);
     }
 }
 
-/// What a handle holds of heads.
+/// The memory that a handle takes for heads.
 fn head(handle: &(dyn Any + Send)) -> usize {
     if let Some(map) = handle.downcast_ref::<FieldMap>() {
         return fields(map);
@@ -111,7 +111,7 @@ fn fields(map: &HeaderMap) -> usize {
     map.iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD).sum()
 }
 
-/// The length of a method that is none of the usual ones.
+/// The length of a non-standard method.
 fn other(method: &Method) -> usize {
     match method {
         Method::Other(name) => name.len(),
@@ -119,7 +119,7 @@ fn other(method: &Method) -> usize {
     }
 }
 
-/// Puts what has no bounds in wasmtime's own functions into some. Fields are refused by [`super::Outbound`]'s hook.
+/// Adds limits to wasmtime's functions that lack them. [`super::Outbound`]'s hook limits fields.
 pub(in crate::host) fn bound_heads<T: AsHost + WasiHttpView + 'static>(linker: &mut Linker<T>) -> Result<()> {
     let mut types = linker.instance(TYPES)?;
     types.func_wrap(

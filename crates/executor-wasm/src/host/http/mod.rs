@@ -1,8 +1,9 @@
-//! HTTP requests of functions (`wasi:http/outgoing-handler`): to the hosts that a function was allowed, at public addresses only, with
-//! bounds on their number, time and size; and to the server's own API, for a function that has a gate.
+//! HTTP requests of functions (`wasi:http/outgoing-handler`): to the hosts that a function may reach, at
+//! public addresses only, with limits on their number, time and size; and to the server's own API, for a
+//! function with a gate.
 //!
-//! Names are resolved here, and the address that is connected to is one that was looked at: a name that resolves to something
-//! else a moment later changes nothing. Redirects are the guest's to follow, each as a request of its own.
+//! Names are resolved here and connections go to an address that was checked, so a name that resolves to
+//! something else a moment later does no harm. Redirects are left to the guest, as requests of their own.
 
 mod bounded;
 mod connect;
@@ -30,31 +31,32 @@ pub(super) use self::heads::bound_heads;
 use self::{heads::Heads, way::Way};
 use super::{Grants, Services};
 
-/// Where guests find the gate: as those in a sandbox find theirs, on a loopback of their own. Here there is none, and nothing is connected to.
+/// The gate's address, as in a sandbox, where it is on the loopback. Here it is only a name, and nothing
+/// connects to it.
 const GATE: &str = "127.0.0.1";
 
-/// How much a call's bodies, those of requests and of its answer, may hold together of what nobody has taken yet, in bytes; each has a quarter of what those
-/// before it left.
+/// Most bytes that a call's unread bodies, those of requests and of its response, may hold together. Each
+/// gets a quarter of what the earlier ones left.
 const UNTAKEN: usize = 4 << 20;
-/// But no less than this, so that it goes on.
+/// The least that a body gets, so that it can make progress.
 const LEAST_UNTAKEN: usize = 4 << 10;
 
-/// Bounds on the requests that functions send.
+/// Limits on the requests of functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpBounds {
-    /// Requests in one call.
+    /// Requests of one call.
     pub requests: u32,
-    /// Of these at once, bodies of answers included.
+    /// Concurrent requests of one call, including those whose response body is being read.
     pub at_once: u32,
-    /// To resolve a name, connect and agree on keys.
+    /// Time to resolve a name, connect and complete the TLS handshake.
     pub connect: Duration,
-    /// Until an answer begins, and between its pieces.
+    /// Time until a response begins, and between its pieces.
     pub idle: Duration,
-    /// A request's body.
+    /// Size of a request's body.
     pub request_body: ByteSize,
-    /// An answer's body.
+    /// Size of a response's body.
     pub response_body: ByteSize,
-    /// An answer's head.
+    /// Size of a response's head.
     pub response_head: ByteSize,
 }
 
@@ -72,31 +74,31 @@ impl Default for HttpBounds {
     }
 }
 
-/// Which addresses requests may reach.
+/// The addresses that requests may reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// Those of the public Internet.
+    /// Public Internet addresses.
     #[default]
     Public,
-    /// Every one, this host's own too. For tests, and for networks whose operator trusts every function.
+    /// All addresses, even this host's own. For tests, and for networks whose operator trusts every function.
     Everything,
 }
 
-/// What one call may send.
+/// The outgoing requests of one call.
 pub(super) struct Outbound {
     services: Arc<Services>,
     grants: Arc<Grants>,
     left: AtomicU32,
     places: Arc<Semaphore>,
-    /// The way to the server's API, which is this call's own.
+    /// Access to the server's API, made for this call's instance.
     gate: Option<Arc<DirectGate>>,
-    /// What is left of [`UNTAKEN`].
+    /// The remaining part of [`UNTAKEN`].
     untaken: usize,
     heads: Heads,
 }
 
 impl Outbound {
-    /// To the hosts that `grants` allow, and to the API through `gate`.
+    /// Requests to the hosts that `grants` allow, and to the API through `gate`.
     pub(super) fn new(services: Arc<Services>, grants: Arc<Grants>, gate: Option<Arc<DirectGate>>) -> Self {
         let bounds = services.http.bounds();
         let (left, places) =
@@ -104,7 +106,7 @@ impl Outbound {
         Self { services, grants, left, places, gate, untaken: UNTAKEN, heads: Heads::default() }
     }
 
-    /// To the hosts of one pattern.
+    /// Requests to the hosts of one pattern.
     #[cfg(test)]
     fn to(client: HttpClient, allow: &str) -> Self {
         let mut outbound = Self::new(
@@ -123,17 +125,18 @@ impl Outbound {
         self.grants = Arc::new(grants);
     }
 
-    /// Before a call of the host that is about HTTP.
+    /// Called before each host call that concerns HTTP.
     pub(super) fn look_at_heads(&mut self, table: &mut ResourceTable) {
         self.heads.look(table);
     }
 
-    /// Whether the guest's heads hold as much as they may.
+    /// Whether the guest's heads have reached their limit.
     pub(super) fn has_full_heads(&self) -> bool {
         self.heads.is_full()
     }
 
-    /// How a request goes where it wants to, if it may. The gate's address means the gate to whom has one, and to everybody else what it says.
+    /// Decides whether and how a request is sent. The gate's address means the gate for a function that has
+    /// one, and is an ordinary address for all others.
     fn admit(&self, uri: &Uri) -> Result<Way, Error> {
         let target = Target::of(uri)?;
         if let Some(gate) = self.gate.as_ref().filter(|gate| target.is_gate(gate.port())) {
@@ -152,11 +155,11 @@ impl Outbound {
     }
 }
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Target {
     scheme: HttpScheme,
-    /// Without brackets.
+    /// An IPv6 address without brackets.
     host: String,
     port: u16,
 }
@@ -169,21 +172,21 @@ impl Target {
             _ => return Err(Error::HttpProtocolError),
         };
         let authority = uri.authority().ok_or(Error::HttpRequestUriInvalid)?;
-        // A name before an @ would travel on in the Host header.
+        // User information before an @ would be sent on in the Host header.
         if authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(Error::HttpRequestUriInvalid);
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = match authority.port() {
             Some(port) => port.as_u16(),
-            // `host:` and `host:99999` have no port that can be read, and are not taken for the default one.
+            // An invalid port, as in `host:` or `host:99999`, must not be taken for the default port.
             None if authority.as_str() != authority.host() => return Err(Error::HttpRequestUriInvalid),
             None => scheme.default_port(),
         };
         Ok(Self { scheme, host, port })
     }
 
-    /// Exactly what `__OW_API_HOST` says, and no other name of it.
+    /// Whether it is the address in `__OW_API_HOST`; other names of it do not count.
     fn is_gate(&self, port: u16) -> bool {
         self.scheme == HttpScheme::Http && self.host == GATE && self.port == port
     }
@@ -205,12 +208,12 @@ impl WasiHttpHooks for Outbound {
         })
     }
 
-    /// Nothing is added to heads that hold as much as they may.
+    /// Refuses further fields once the heads have reached their limit.
     fn is_forbidden_header(&mut self, name: &HeaderName) -> bool {
         self.heads.is_full() || DEFAULT_FORBIDDEN_HEADERS.contains(name)
     }
 
-    /// Asked once for each body.
+    /// Called once per body.
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
         let size = (self.untaken / 4).max(LEAST_UNTAKEN);
         self.untaken = self.untaken.saturating_sub(size);
@@ -265,7 +268,7 @@ mod tests {
             assert!(matches!(refused, Error::HttpRequestDenied), "{elsewhere}: {refused}");
         }
         assert!(matches!(at(&outbound, "http://x@127.0.0.1:3233/"), Err(Error::HttpRequestUriInvalid)));
-        // What goes there is no request to another host, and is not counted as one.
+        // Requests to the gate are not counted as requests to another host.
         for _ in 0..100 {
             assert!(matches!(at(&outbound, "http://127.0.0.1:3233/api/v1"), Ok(Way::Gate(_))));
         }

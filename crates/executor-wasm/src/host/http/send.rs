@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! Sends one request and returns its response.
 
 use std::{pin::Pin, time::Duration};
 
@@ -11,10 +11,11 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::{Sent, bounded::Bounded, way::Way};
 
-/// The most headers of an answer.
+/// Most headers of a response.
 const MAX_HEADERS: usize = 100;
 
-/// Sends a request on a connection of its own, and gives the answer with what drives the connection.
+/// Sends a request on a connection of its own; returns the response and the future that drives the
+/// connection.
 pub(super) async fn send(way: Way, request: Request<WasiBody>, options: RequestOptions) -> Sent {
     let bounds = way.bounds();
     let at_most = |wish: Option<Duration>, most: Duration| wish.map_or(most, |wish| wish.min(most));
@@ -33,7 +34,7 @@ pub(super) async fn send(way: Way, request: Request<WasiBody>, options: RequestO
     let mut connection = Box::pin(connection);
     let answering = async {
         let mut answer = std::pin::pin!(sender.send_request(request));
-        // The connection has to be driven for anything to come.
+        // The connection must be driven for the response to arrive.
         tokio::select! {
             biased;
             answer = &mut answer => Ok((answer?, false)),
@@ -58,7 +59,7 @@ pub(super) async fn send(way: Way, request: Request<WasiBody>, options: RequestO
     Ok((response.map(body), Box::new(driving)))
 }
 
-/// The request as it is written to a server: with the path alone, its host being in the header.
+/// The request in origin form: the URI is the path only, and the host is in the header.
 fn origin_form(mut request: Request<WasiBody>) -> Result<Request<WasiBody>, Error> {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     *request.uri_mut() =
@@ -84,14 +85,14 @@ mod tests {
         *,
     };
 
-    /// A server that gives one connection this answer, and tells the head of the request that it read.
+    /// A server that answers one connection with `answer` and reports the head of the request that it read.
     async fn server(answer: &'static [u8], then_wait: bool) -> (String, JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let authority = listener.local_addr().unwrap().to_string();
         let serving = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut head = Vec::new();
-            // Who gives up before it has said anything goes away.
+            // A client may give up before it has sent anything.
             while !head.ends_with(b"\r\n\r\n")
                 && let Ok(byte) = stream.read_u8().await
             {
@@ -99,7 +100,7 @@ mod tests {
             }
             let _ = stream.write_all(answer).await; // who has seen enough goes away
             if then_wait {
-                // Until the other end has given up.
+                // Until the client has given up.
                 let _ = stream.read_to_end(&mut Vec::new()).await;
             }
             String::from_utf8(head).unwrap()

@@ -1,4 +1,4 @@
-//! The ways that a request can go.
+//! The ways in which a request can be sent.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,8 @@ use super::{HttpBounds, HttpClient, Target, connect::Connection};
 /// Longer than any call.
 const ALWAYS: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// To the API what holds is what the gate and the API themselves bound, and the call's own time: a call that waits for another one may wait long.
+/// Requests to the API are limited by the gate, the API and the call's deadline: one that waits for another
+/// call may wait long.
 const TO_THE_API: HttpBounds = HttpBounds {
     requests: u32::MAX,
     at_once: u32::MAX,
@@ -23,16 +24,16 @@ const TO_THE_API: HttpBounds = HttpBounds {
     response_head: ByteSize::kib(64),
 };
 
-/// How a request that was let pass goes where it wants to.
+/// How an admitted request is sent.
 pub(super) enum Way {
-    /// To another host, with a place among the call's requests.
+    /// To another host, with a permit for a concurrent request.
     Out { client: Arc<HttpClient>, target: Target, place: OwnedSemaphorePermit },
-    /// To the server's own API, without any network.
+    /// To the server's own API, without a network.
     Gate(Arc<DirectGate>),
 }
 
 impl Way {
-    /// What holds for a request on it.
+    /// The limits for such a request.
     pub(super) fn bounds(&self) -> HttpBounds {
         match self {
             Self::Out { client, .. } => client.bounds().clone(),
@@ -40,7 +41,7 @@ impl Way {
         }
     }
 
-    /// A connection.
+    /// Connects.
     pub(super) async fn connect(&self) -> Result<Box<dyn Connection>, Error> {
         match self {
             Self::Out { client, target, .. } => client.connect(target).await,
@@ -51,7 +52,7 @@ impl Way {
         }
     }
 
-    /// What is kept until the answer is gone.
+    /// The permit to hold until the response is gone.
     pub(super) fn place(self) -> Option<OwnedSemaphorePermit> {
         match self {
             Self::Out { place, .. } => Some(place),

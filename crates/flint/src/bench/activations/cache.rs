@@ -1,4 +1,4 @@
-//! Taking files out of the kernel's page cache, so that a question is answered from the disk.
+//! Evicts files from the kernel's page cache, so that a query is answered from disk.
 
 use std::{fs, io, path::Path, path::PathBuf};
 
@@ -8,7 +8,7 @@ use rustix::fs::{Advice, fadvise};
 pub(super) struct Files(Vec<PathBuf>);
 
 impl Files {
-    /// Those of `folder`, all of them on disk: what is not cannot be taken out.
+    /// The files of `folder`, synced: dirty pages cannot be evicted.
     pub(super) fn of(folder: &Path) -> io::Result<Self> {
         let mut files = Vec::new();
         for entry in fs::read_dir(folder)? {
@@ -19,7 +19,7 @@ impl Files {
         Ok(Self(files))
     }
 
-    /// Takes them out.
+    /// Evicts them.
     pub(super) fn evict(&self) -> io::Result<()> {
         self.0.iter().try_for_each(|path| Ok(fadvise(fs::File::open(path)?, 0, None, Advice::DontNeed)?))
     }

@@ -1,4 +1,4 @@
-//! A namespace with millions of records, written through the store as a server's calls write them.
+//! Fills a namespace with millions of records, written through the store as a server does.
 
 use std::{ops::Range, path::Path};
 
@@ -10,33 +10,33 @@ use flint_model::{
 use flint_store_sqlite::{Retention, SqliteStore, StoreConfig, SyncMode};
 use serde_json::json;
 
-/// Whose records they are.
+/// The namespace of the records.
 pub(super) const NAMESPACE: &str = "guest";
-/// How many records the rare action has.
+/// Number of records of the rare action.
 const RARE_RECORDS: u64 = 100;
-/// So many actions are called as often as each other; the odd ones are in a package.
+/// Number of actions that are called equally often; those with odd numbers are in a package.
 const COMMON: u64 = 99;
-/// One record begins this many milliseconds after the one before.
+/// Interval between the starts of two records, in milliseconds.
 const STEP_MS: u64 = 10;
-/// So many records arrive in the opposite order of their beginning, as those of calls that took longer do.
+/// Size of groups that arrive in reverse order of their starts, like calls of different durations.
 const TURNED: u64 = 64;
-/// Numbers of records are multiples of this: whole groups that arrive turned, and as many rare records as said.
+/// Numbers of records are multiples of this, for whole groups and the exact number of rare records.
 pub(super) const GRAIN: u64 = 1600;
-/// Of each so many records one has its id kept, to ask for it.
+/// One id of this many records is kept for queries by id.
 const KEPT_IDS: u64 = 1000;
-/// So many records are written before more are made: fewer than the log sheds at.
+/// Number of records written per flush: fewer than the log sheds at.
 const BATCH: u64 = 10_000;
 
-/// What a record takes on disk with its index, about: 300 bytes of result and three lines of log.
+/// Approximate size of a record on disk with its index: 300 bytes of result and three log lines.
 pub(super) const RECORD_BYTES: u64 = 1100;
 
-/// What is in the log. Record `place` of `0..records` is the one that began `place` steps after the first.
+/// The contents of the log. Record `place` of `0..records` began `place` steps after the first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Records {
     pub(super) records: u64,
     /// When the first one began.
     pub(super) begin: u64,
-    /// The ids of some, spread over all.
+    /// The ids of some records, spread over all.
     pub(super) ids: Vec<ActivationId>,
 }
 
@@ -51,28 +51,28 @@ impl Records {
         Action(if place % apart == apart / 2 { COMMON } else { place % COMMON })
     }
 
-    /// How many records of these places are of that action.
+    /// The number of an action's records in this range of places.
     pub(super) fn count(&self, action: Action, places: Range<u64>) -> u64 {
         places.filter(|place| self.action(*place) == action).count() as u64
     }
 }
 
-/// What was called.
+/// A called action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Action(u64);
 
 impl Action {
-    /// The one with few records, all over the time.
+    /// The rare action, spread over the whole time.
     pub(super) const RARE: Self = Self(COMMON);
-    /// One that was never called.
+    /// An action that was never called.
     pub(super) const ABSENT: Self = Self(COMMON + 1);
 
-    /// One of those that are called often.
+    /// One of the common actions.
     pub(super) fn common(random: &mut Random) -> Self {
         Self(random.below(COMMON as usize) as u64)
     }
 
-    /// The name that its records are found by.
+    /// The name that its records are listed under.
     pub(super) fn name(self) -> String {
         match self.0 {
             COMMON => "rare".to_owned(),
@@ -82,9 +82,9 @@ impl Action {
     }
 }
 
-/// Writes `records` of them, a multiple of [`GRAIN`], into a new data directory.
+/// Writes `records` records, a multiple of [`GRAIN`], to a new data directory.
 pub(super) async fn fill(data_dir: &Path, records: u64, progress: &dyn Fn(u64)) -> anyhow::Result<Records> {
-    // Nobody waits for one of these writes: what a power cut would take is made again.
+    // No durability: after a power failure, the data are simply generated again.
     let config = StoreConfig {
         retention: Retention { max_age: None, max_bytes: None },
         sync: SyncMode::ProcessOnly,
@@ -95,7 +95,7 @@ pub(super) async fn fill(data_dir: &Path, records: u64, progress: &dyn Fn(u64)) 
     let begin = Timestamp::now().as_millis().saturating_sub(records * STEP_MS);
     let mut filled = Records { records, begin, ids: Vec::new() };
     let name = NamespaceName::parse(NAMESPACE)?;
-    // What began before its namespace was there is nobody's.
+    // Records from before their namespace's creation belong to nobody.
     let created = Timestamp::from_millis(begin);
     let namespace = Namespace { name, limits: NamespaceLimits::default(), blocked: false, created };
     store.catalog().put_namespace(&namespace).await?;
@@ -132,7 +132,7 @@ pub(super) async fn fill(data_dir: &Path, records: u64, progress: &dyn Fn(u64)) 
     Ok(filled)
 }
 
-/// A record as most are.
+/// A typical record.
 fn template(action: Action) -> serde_json::Result<Activation> {
     let (path, limits) =
         (action.name(), json!({"timeout": 60000, "memory": 256, "logs": 10, "concurrency": 1}));

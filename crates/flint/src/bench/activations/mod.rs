@@ -1,5 +1,5 @@
-//! `activation-queries`: what it takes to list, filter and count activations of a namespace that has ten million of them, through a server's API;
-//! docs/benchmarks.md says what each arm is.
+//! `activation-queries`: the time to list, filter and count activations of a namespace with ten million of
+//! them, through a server's API; docs/benchmarks.md describes the arms.
 
 mod cache;
 mod fill;
@@ -32,24 +32,24 @@ use super::{
 };
 use crate::client::GUEST_KEY;
 
-/// Every kind of question in turn, from [`CLIENTS`] clients.
+/// Every kind of query in turn, from [`CLIENTS`] clients.
 const ALL: &str = "all";
 const CLIENTS: usize = 8;
-/// The name of an arm that finds nothing of the log in memory ends so.
+/// The suffix of arms that find nothing of the log in memory.
 const UNCACHED: &str = "-uncached";
-/// What each question may take.
+/// The promised maximum time of a query.
 const MOST_MS: f64 = 50.0;
-/// Of so many records.
+/// The number of records for which it is promised.
 const PROMISED: u64 = 10_000_000;
-/// So many different questions of a kind are asked in turn.
+/// Number of different queries of each kind.
 const DIFFERENT: usize = 500;
-/// So many of them have their answers checked before anything is measured.
+/// Number of them that are verified before the measurement.
 const CHECKED: usize = 3;
 
 struct Scale {
     rounds: usize,
     round: Duration,
-    /// Questions of a kind that are asked of an empty cache.
+    /// Queries of each kind with an empty cache.
     uncached: usize,
     millions: f64,
 }
@@ -57,7 +57,7 @@ struct Scale {
 const FULL: Scale = Scale { rounds: 3, round: Duration::from_secs(1), uncached: 100, millions: 10.0 };
 const QUICK: Scale = Scale { rounds: 1, round: Duration::from_millis(200), uncached: 5, millions: 0.1 };
 
-/// Every arm there is.
+/// All arms.
 fn names() -> Vec<String> {
     let kinds = KINDS.iter().map(|kind| kind.name.to_owned());
     kinds.chain([ALL.to_owned()]).chain(KINDS.iter().filter(|kind| kind.uncached).map(uncached_arm)).collect()
@@ -89,7 +89,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let bytes = size_of_files(&data.join("activations"))?;
 
     let begin = Instant::now();
-    // Declared after the directory, and so gone before it.
+    // Declared after the directory, and so dropped before it.
     let server = Server::start_with(
         scratch.path(),
         &[("FLINT_STORE__MAX_AGE", "0ms"), ("FLINT_STORE__MAX_SIZE", "0B")],
@@ -109,7 +109,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Refuses to fill a disk.
+/// Refuses to fill the disk.
 fn enough_space(folder: &Path, records: u64) -> anyhow::Result<()> {
     let disk = rustix::fs::statvfs(folder).context("asking for the space on the disk")?;
     let (free, needed) = (disk.f_bavail * disk.f_frsize, records * RECORD_BYTES);
@@ -131,13 +131,13 @@ fn size_of_files(folder: &Path) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-/// As a client asks: with its key.
+/// A query with a client's key.
 fn request(server: &Server, records: &Records, question: &Question) -> HttpRequest {
     let headers = [format!("authorization: Basic {}", BASE64.encode(GUEST_KEY))];
     HttpRequest::new("GET", &question.path(records), server.address, &headers, b"", 200)
 }
 
-/// Whether the answers are right: a quick wrong one is no measurement.
+/// Verifies responses: a fast wrong one is no measurement.
 async fn check(server: &Server, records: &Records, seed: u64) -> anyhow::Result<()> {
     let mut client = HttpClient::connect(server.address).await?;
     for kind in KINDS {
@@ -149,7 +149,7 @@ async fn check(server: &Server, records: &Records, seed: u64) -> anyhow::Result<
     Ok(())
 }
 
-/// Each kind from one client, and all of them from several.
+/// Each kind from one client, and all kinds from several.
 async fn cached(
     server: &Server,
     records: &Records,
@@ -175,7 +175,7 @@ async fn cached(
         .collect();
     if chosen(ALL) {
         let mut kinds: Vec<_> = KINDS.iter().map(|kind| requests(kind).into_iter()).collect();
-        // One of each kind after the other.
+        // The kinds alternate.
         let turns =
             (0..DIFFERENT).flat_map(|_| kinds.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>());
         plans.push(plan(ALL, CLIENTS, turns.collect()));
@@ -187,7 +187,7 @@ async fn cached(
     Ok(run_rounds("questions", plans, how, &run.folder, &mut run.noise, &progress).await?)
 }
 
-/// Some kinds with the log's files taken out of the page cache before each question: name, and latencies in µs.
+/// Some kinds with the log's files evicted from the page cache before each query: name, and latencies in µs.
 async fn uncached(
     server: &Server,
     records: &Records,
@@ -225,7 +225,7 @@ async fn uncached(
     Ok(measured)
 }
 
-/// What is promised, of nothing that was measured.
+/// The promises, without measurements.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<Target> {
     report(Report::default(), PROMISED, &[], Vec::new()).targets

@@ -1,4 +1,4 @@
-//! What a log is asked, and how much of it each answer has to have.
+//! The queries, and the number of records in their responses.
 
 use std::ops::Range;
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use super::fill::{Action, Records};
 
-/// The longest page there is.
+/// The maximum page size.
 const PAGE: u64 = 200;
 
-/// One request.
+/// A query.
 #[derive(Clone, Debug)]
 pub(super) enum Question {
-    /// A part of the list, or its size.
+    /// A page of the list, or its size.
     List {
-        /// Of this action only.
+        /// Only of this action.
         action: Option<Action>,
-        /// Of this time only, as places of records.
+        /// Only of this time range, as places of records.
         between: Option<Range<u64>>,
         skip: u64,
         limit: u64,
@@ -29,7 +29,7 @@ pub(super) enum Question {
     One(ActivationId),
 }
 
-/// In which form a list is asked for.
+/// The form of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Summaries,
@@ -38,16 +38,16 @@ pub(super) enum Form {
     Count,
 }
 
-/// A kind of question; each one drawn is another.
+/// A kind of query; each one drawn is different.
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    /// Whether it is also asked while nothing of the log is in memory.
+    /// Whether it is also measured with an empty cache.
     pub(super) uncached: bool,
     draw: fn(&Records, &mut Random) -> Question,
 }
 
 impl Kind {
-    /// Questions of this kind, always the same of one seed.
+    /// Queries of this kind, deterministic by seed.
     pub(super) fn questions(&self, records: &Records, seed: u64, count: usize) -> Vec<Question> {
         let part = self.name.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
         let mut random = Random::new(seed).part(part);
@@ -63,7 +63,7 @@ fn after(skip: u64, action: Option<Action>) -> Question {
     Question::List { action, between: None, skip, limit: PAGE, form: Form::Summaries }
 }
 
-/// Any part of the time.
+/// A random time range.
 fn part(records: &Records, random: &mut Random) -> Option<Range<u64>> {
     let mut any = || random.below(records.records as usize) as u64;
     let (one, other) = (any(), any());
@@ -86,7 +86,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "poll",
         uncached: false,
-        // As `wsk activation poll` asks, when there is nothing new.
+        // Like `wsk activation poll` when there is nothing new.
         draw: |records, _| list(None, Some(records.records..records.records), Form::Docs),
     },
     Kind {
@@ -164,7 +164,7 @@ pub(super) const KINDS: &[Kind] = &[
 ];
 
 impl Question {
-    /// Where it is asked, as `wsk` and the npm client ask.
+    /// The path of the query, as `wsk` and the npm client build it.
     pub(super) fn path(&self, records: &Records) -> String {
         let collection = "/api/v1/namespaces/_/activations";
         let (action, between, skip, limit, form) = match self {
@@ -189,7 +189,7 @@ impl Question {
         path
     }
 
-    /// How many items the answer has, or says that there are.
+    /// The number of items in the response, or that it states.
     fn items(&self, records: &Records) -> u64 {
         let Self::List { action, between, skip, limit, form } = self else { return 1 };
         let places = between.clone().unwrap_or(0..records.records);
@@ -203,7 +203,7 @@ impl Question {
         }
     }
 
-    /// Refuses an answer that is not the right one.
+    /// Verifies a response.
     pub(super) fn check(&self, records: &Records, answer: &HttpAnswer) -> anyhow::Result<()> {
         let what = self.path(records);
         ensure!(answer.status == 200, "{what} was answered with status {}", answer.status);

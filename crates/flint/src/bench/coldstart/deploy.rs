@@ -1,4 +1,4 @@
-//! Getting functions to where they are called: servers that are started when an arm needs them, and deploys that say what became of them.
+//! Starts servers when an arm needs them, and deploys functions, checking the results.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ pub(super) struct Stage {
     scratch: PathBuf,
     samples: Option<PathBuf>,
     servers: HashMap<&'static str, Server>,
-    /// numba's archives by function and kind of start: packing takes a while.
+    /// numba's archives by function and kind of start, since packing takes a while.
     archives: HashMap<String, PathBuf>,
 }
 
@@ -30,13 +30,13 @@ impl Stage {
         Self { scratch: scratch.to_owned(), samples, servers: HashMap::new(), archives: HashMap::new() }
     }
 
-    /// The server with this setting. `purpose` keeps apart what would disturb each other.
+    /// The server with this setting. Different purposes that would disturb each other get different servers.
     pub(super) async fn server(
         &mut self,
         setting: Setting,
         purpose: &'static str,
     ) -> anyhow::Result<&Server> {
-        // The two purposes never run side by side.
+        // The two purposes never run at the same time.
         let name = match (purpose, setting) {
             ("memory", Setting::SmallPages) => "memory-small-pages",
             ("memory", _) => "memory",
@@ -45,21 +45,21 @@ impl Stage {
             (_, Setting::SmallPages) => "small-pages",
         };
         if !self.servers.contains_key(name) {
-            // A server of that name may have been here before.
+            // A server of that name may have existed before.
             let folder = self.scratch.join(format!("{name}-{purpose}"));
             fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
             let keep_alive = format!("{}ms", KEEP_ALIVE.as_millis());
             let mut settings = vec![
                 ("FLINT_POOL__KEEP_ALIVE", keep_alive.as_str()),
                 ("FLINT_POOL__KEEP_ALIVE_FORKED", keep_alive.as_str()),
-                // A cold start brings up its own runtime, as a container platform does.
+                // A cold start brings up its own runtime, as on a container platform.
                 ("FLINT_POOL__PREWARM", "0"),
-                // numba is larger than what functions usually bring.
+                // numba exceeds the usual size of functions.
                 ("FLINT_LIMITS__MAX_CODE", "512MB"),
                 ("FLINT_PREPARE__MAX_UNPACKED", "2GB"),
             ];
             if purpose == "memory" {
-                // The question is what instances use; how many the budget would allow is another one.
+                // Unlimited: the arm measures what instances use, not how many the budget allows.
                 settings.push(("FLINT_POOL__MEMORY", "1024GB"));
             }
             settings.extend(setting.environment());
@@ -69,12 +69,12 @@ impl Stage {
         self.servers.get(name).context("the server was just started")
     }
 
-    /// Ends the servers: what follows is alone.
+    /// Stops the servers, so that what follows runs alone.
     pub(super) fn clear(&mut self) {
         self.servers.clear();
     }
 
-    /// Deploys `workload` as `way` says; the name it has on the server.
+    /// Deploys `workload` in this way; returns its name on the server.
     pub(super) async fn deploy(
         &mut self,
         way: &Way,
@@ -93,7 +93,7 @@ impl Stage {
             Language::Numba if way.is_fork() && way.warmed_up => {
                 options.extend(["--jit".to_owned(), "numba".to_owned()]);
             }
-            // The interpreter that the other Python arms run with.
+            // The same interpreter as in the other Python arms.
             Language::Python if matches!(workload.source, Source::Text(_)) => {
                 options.extend(["--kind".to_owned(), interpreter::python()?.kind]);
             }
@@ -114,7 +114,7 @@ impl Stage {
         Ok((server.address, name))
     }
 
-    /// A call of `workload` as a file.
+    /// A call of `workload`, as a warm-up file.
     fn event(&self, workload: &Workload) -> anyhow::Result<PathBuf> {
         let extension = if workload.content_type == "application/json" { "json" } else { "png" };
         self.write(&format!("{}-event.{extension}", workload.name), &workload.body)
@@ -126,7 +126,7 @@ impl Stage {
         Ok(path)
     }
 
-    /// The code of `workload`, as `way` wants it.
+    /// The code of `workload`, in the form that `way` needs.
     pub(super) fn code(&mut self, way: &Way, workload: &Workload) -> anyhow::Result<PathBuf> {
         match (workload.source, workload.language) {
             (Source::Text(text), Language::Node) => {
@@ -149,7 +149,7 @@ impl Stage {
         }
     }
 
-    /// With the decorator by hand where Flint does not compile it, as anyone would write it.
+    /// Where Flint does not annotate it, the decorator is written by hand, as a user would.
     fn archive(&mut self, way: &Way, workload: &Workload, text: &str) -> anyhow::Result<PathBuf> {
         let by_hand = !way.is_fork();
         let name = format!("{}-{}.zip", workload.name, if by_hand { "decorated" } else { "plain" });
@@ -168,7 +168,7 @@ impl Stage {
     }
 }
 
-/// How the shim of `language` is started without Flint.
+/// The command line of the shim of `language` without Flint.
 pub(super) fn shim_argv(server: &Server, language: Language) -> anyhow::Result<Vec<String>> {
     let (mut argv, shim) = match language {
         Language::Node => (interpreter::node()?.command(&[]), server.shim("nodejs/shim.js")?),

@@ -1,4 +1,4 @@
-//! Ratios and targets: what was measured, compared.
+//! Ratios and targets from the measurements.
 
 use std::collections::BTreeMap;
 
@@ -18,19 +18,19 @@ use super::{
 };
 use crate::bench::holds::Holds;
 
-/// Everything that was measured.
+/// All measurements.
 pub(super) struct Measured<'a> {
-    /// Those that the functions were called with.
+    /// The sizes of the inputs.
     pub(super) sizes: Sizes,
     pub(super) cells: &'a [Cell],
     pub(super) memory: &'a [Memory],
     pub(super) rates: &'a [Rate],
 }
 
-/// How many instances wait at once where memory of one is promised.
+/// Number of instances for which memory is promised.
 const HELD: u64 = 20;
 
-/// The steps from a fresh process to a clone, each with the one before it.
+/// The steps from a fresh process to a clone, each with its predecessor.
 const FACTORS: [(&str, &str, &str); 4] = [
     ("+ sandbox", PROCESS, SPAWN_NEVER),
     ("+ snapshot after loading", SPAWN_NEVER, UNWARMED),
@@ -39,7 +39,7 @@ const FACTORS: [(&str, &str, &str); 4] = [
 ];
 
 impl Measured<'_> {
-    /// What did not fail: of an arm that did, nothing is compared and nothing judged.
+    /// Cells without failures: nothing is compared or judged for an arm that failed.
     fn cells_of<'a>(&'a self, function: &str) -> impl Iterator<Item = &'a Cell> {
         self.cells.iter().filter(move |cell| cell.workload.name == function && cell.target.is_ok())
     }
@@ -52,7 +52,7 @@ impl Measured<'_> {
         self.series(slow, function)?.times(self.series(fast, function)?)
     }
 
-    /// Of what is promised of single calls of these arms of a function.
+    /// The conditions of promises about single calls of these arms of a function.
     fn of_calls(&self, function: &str, arms: &[&str]) -> Holds {
         let calls = arms.iter().map(|arm| Some(self.series(arm, function)?.latencies().len()));
         let calls: Option<Vec<usize>> = calls.collect();
@@ -63,7 +63,7 @@ impl Measured<'_> {
             .of_values(calls.and_then(|calls| calls.into_iter().min()))
     }
 
-    /// Memory of the most instances at once that were measured.
+    /// The memory of the largest measured number of instances.
     fn most_held<'a>(&'a self, way: &'a str, function: &'a str) -> Option<(&'a Held, &'a Memory)> {
         self.held_by(way, function).max_by_key(|(held, _)| held.live)
     }
@@ -94,7 +94,7 @@ impl Measured<'_> {
         functions.dedup();
         for function in functions {
             for (way, arm) in WAYS.iter().filter(|way| !way.factor).flat_map(of_arms) {
-                // What follows another call is compared with what does, too.
+                // Calls that follow another call are only compared with such calls.
                 let bases: &[&str] =
                     if way.is_cold(arm) { &[SPAWN_NEVER, SPAWN_COLD] } else { &[SPAWN_NEXT] };
                 for base in bases.iter().filter(|base| **base != arm) {
@@ -141,7 +141,7 @@ impl Measured<'_> {
         ratios
     }
 
-    /// A fresh process beside a clone, and each step between them beside the one before it, call by call.
+    /// Compares a fresh process with a clone, and each step in between with its predecessor, call by call.
     pub(super) fn comparisons(&self) -> Vec<Comparison> {
         let mut functions: Vec<_> = self.cells.iter().map(|cell| cell.workload.name).collect();
         functions.dedup();
@@ -156,7 +156,8 @@ impl Measured<'_> {
         all.filter_map(|(function, a, b)| of(function, a, b)).collect()
     }
 
-    /// The first call of a new instance beside the calls of one that stays: both straight after another call, so that what they differ in is the instance.
+    /// The ratio of first calls of new instances to calls of a warm one, both right after another call, so
+    /// that they differ only in the instance.
     fn first_to_steady(&self, way: &str, function: &str) -> Option<f64> {
         let next = Way::named(way)?.next?;
         Some(self.series(next, function)?.first_us()? / self.series(FORK_WARM, function)?.steady_us()?)
@@ -251,12 +252,12 @@ mod tests {
         coldstart::{rate::tests::rate, rounds, way::FORK_COLD, workload},
     };
 
-    /// What single calls measured.
+    /// Measurements of single calls only.
     const fn of_cells(sizes: Sizes, cells: &[Cell]) -> Measured<'_> {
         Measured { sizes, cells, memory: &[], rates: &[] }
     }
 
-    /// The first of the targets with this number.
+    /// The first target with this number.
     fn target(measured: &Measured<'_>, number: &str) -> Target {
         let mut targets = measured.targets().into_iter();
         targets.find(|target| target.promise.as_deref() == Some(number)).unwrap()
@@ -273,7 +274,8 @@ mod tests {
         );
     }
 
-    /// A cell of the empty Node.js function with calls of `us`, one a round, and one more straight after each that takes half of it.
+    /// A cell of the empty Node.js function with calls of `us`, one per round, each followed by another one
+    /// of half the time.
     fn cell(way: &'static str, us: &[u64]) -> Cell {
         let empty = workload::all(Sizes::QUICK, None).remove(0);
         let mut cell = Cell::new(
@@ -295,7 +297,7 @@ mod tests {
     fn c1_and_c4_are_judged_by_calls_after_a_rest_and_by_five_of_them() {
         let judged = |calls: usize| {
             let cells = [cell(SPAWN_NEVER, &vec![40_000; calls]), cell(FORK_NEVER, &vec![1000; calls])];
-            // Of a function that does nothing the sizes make no difference.
+            // For a function that does nothing, the sizes make no difference.
             let measured = of_cells(Sizes::QUICK, &cells);
             let next = measured.ratios().get("empty-node: spawn-never-next / fork-never-next").copied();
             (target(&measured, "C1"), target(&measured, "C4"), next)

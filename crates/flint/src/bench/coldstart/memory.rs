@@ -1,4 +1,4 @@
-//! What instances hold while many of them live at once: calls of a function that waits.
+//! Measures the memory of many live instances, by calls of a function that waits.
 
 use std::{
     collections::HashSet,
@@ -23,11 +23,11 @@ pub(in crate::bench) const WAIT_NODE: &str =
 pub(in crate::bench) const WAIT_PYTHON: &str =
     "import time\n\ndef main(params):\n    time.sleep(params['ms'] / 1000)\n    return {}\n";
 
-/// Until the last instance of an earlier measurement is gone.
+/// Time limit for the last instance of an earlier measurement to end.
 const QUIET_WITHIN: Duration = Duration::from_secs(60);
-/// From the last instance being busy until its call waits.
+/// Delay from the last instance being busy until its call waits.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Memory that is left to the host, for each instance that a spawned arm would start.
+/// Memory reserved for the host, per instance of a spawned arm.
 const SPAWNED_BYTES: u64 = 80 << 20;
 
 /// The memory of `live` instances.
@@ -36,12 +36,12 @@ pub(super) struct Held {
     pub(super) live: usize,
     /// All their processes together.
     pub(super) instances: TreeMemory,
-    /// The process that they were forked from, or why it is not known; nothing where there is none.
+    /// The zygote that they were forked from, or why it is unknown; zero if there is none.
     pub(super) zygote: Result<TreeMemory, String>,
 }
 
 impl Held {
-    /// An instance's share.
+    /// One instance's share.
     pub(super) fn report(&self, arm: &str, function: &str) -> ArmReport {
         let each = |bytes: u64| Some(bytes / self.live as u64);
         ArmReport {
@@ -57,7 +57,7 @@ impl Held {
     }
 }
 
-/// Keeps `live` calls of `function` waiting and looks at the processes that have come with them.
+/// Holds `live` calls of `function`, and measures the processes that were added.
 pub(super) async fn held(
     server: SocketAddr,
     pid: u32,
@@ -74,7 +74,7 @@ pub(super) async fn held(
     let tree = ProcessTree::new(pid);
     let before: HashSet<u32> = tree.pids().into_iter().collect();
 
-    // Long enough for the last one to come up before the first one ends, and for all to be looked at.
+    // Long enough for the last one to come up before the first one ends, and for all to be measured.
     let hold = Duration::from_secs(5) + Duration::from_millis(if is_fork { 30 } else { 250 }) * live as u32;
     let body = format!(r#"{{"ms":{}}}"#, hold.as_millis());
     let mut calls = JoinSet::new();
@@ -90,7 +90,7 @@ pub(super) async fn held(
     while let Some(call) = calls.join_next().await {
         call.context("a call that waits")??;
     }
-    // Those that stay are the next measurement's trouble.
+    // The next measurement waits for the remaining ones.
     let _ = none_left(server).await;
     seen
 }
@@ -126,8 +126,8 @@ async fn watch(
     Ok(Held { live, instances, zygote })
 }
 
-/// The memory of what `come`, the processes of `live` instances, were forked from, which was there before them. A spawned one's parent is the
-/// launcher, which holds none of its pages.
+/// The memory of the zygote of `come`, the processes of `live` instances; it existed before them. The parent
+/// of a spawned process is the launcher, which holds none of its pages.
 fn zygote(
     live: usize,
     come: &[u32],
@@ -173,7 +173,7 @@ fn available_memory() -> u64 {
         .map_or(u64::MAX, |kib| kib * 1024)
 }
 
-/// The same of unsandboxed processes, each called once.
+/// The same for unsandboxed processes, each called once.
 pub(super) async fn processes(argv: &[String], code: PathBuf, live: usize) -> anyhow::Result<Held> {
     if live as u64 * SPAWNED_BYTES >= available_memory() / 2 {
         bail!("{live} processes need more memory than is free");

@@ -1,4 +1,5 @@
-//! `coldstart`: what a call costs that needs a new instance, by how the instance comes to be; docs/benchmarks.md says what each arm is.
+//! `coldstart`: the cost of a call that needs a new instance, by how the instance is made; docs/benchmarks.md
+//! describes the arms.
 
 mod deploy;
 mod figures;
@@ -68,14 +69,14 @@ impl Scale {
     }
 }
 
-/// Ways whose instances are held alive to be looked at.
+/// Ways whose memory is measured with live instances.
 const MEMORY: [&str; 5] = [PROCESS, SPAWN_NEVER, UNWARMED, SMALL_PAGES, FORK_NEVER];
 /// Ways that are driven in a closed loop.
 const RATES: [&str; 4] = [SPAWN_NEVER, FORK_NEVER, STANDBY, FORK_WARM];
 const RATE_FUNCTIONS: [&str; 2] = ["empty-node", "empty-python"];
-/// More processes than this are too many for the host, unless they share their memory.
+/// Maximum number of processes that do not share their memory.
 const MOST_SPAWNED: usize = 100;
-/// The kernel takes a moment to end hundreds of processes; the host is looked at after that.
+/// The kernel takes a moment to end hundreds of processes; the host is probed after that.
 const AT_REST: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
@@ -93,7 +94,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     rounds::run(&mut cells, scale.rounds, &run.folder, &mut run.noise, &show).await?;
     let mut rates = rates(&mut stage, &workloads, &selection, &scale, &bar).await;
     rate::run(&mut rates, scale.rate_rounds, scale.rate_for, run, &show).await?;
-    // The servers of the calls keep zygotes; those that memory is measured on have nothing else.
+    // The servers of the calls keep zygotes, which must not be there when memory is measured.
     stage.clear();
     let mut memory = memories(&mut stage, &waiting, &selection, &scale, run).await?;
     stage.clear();
@@ -122,7 +123,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     Ok(Report { arms, ratios, targets, comparisons, notes, ..run.report("coldstart") })
 }
 
-/// What is promised, of nothing that was measured.
+/// The promises, without measurements.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<flint_lab::Target> {
     Measured { sizes: Sizes::FULL, cells: &[], memory: &[], rates: &[] }.targets()
@@ -152,7 +153,7 @@ fn cell_report(cell: &Cell, arm: &str) -> ArmReport {
     }
 }
 
-/// Functions that wait as long as they are told.
+/// Functions that wait for a given time.
 fn waiting() -> Vec<Workload> {
     [("wait-node", Language::Node, WAIT_NODE), ("wait-python", Language::Python, WAIT_PYTHON)]
         .into_iter()
@@ -169,7 +170,7 @@ fn waiting() -> Vec<Workload> {
         .collect()
 }
 
-/// Every arm there is, with each function that it has.
+/// All arms, with each of their functions.
 fn known(workloads: &[Workload], waiting: &[Workload]) -> Vec<(String, &'static str)> {
     let mut known = Vec::new();
     for workload in workloads {
@@ -186,7 +187,7 @@ fn known(workloads: &[Workload], waiting: &[Workload]) -> Vec<(String, &'static 
     known
 }
 
-/// What single calls are made of, deployed. What cannot be deployed is there with its reason.
+/// The cells of single calls, deployed. Those that cannot be deployed have the reason.
 async fn cells(
     stage: &mut Stage,
     workloads: &[Workload],
@@ -251,18 +252,18 @@ async fn rates(
     rates
 }
 
-/// What so many instances of a function hold.
+/// The memory of a number of instances of a function.
 struct Memory {
     way: &'static Way,
     function: &'static str,
     live: usize,
     held: anyhow::Result<Held>,
-    /// Why nothing is judged by it: the host was noisy meanwhile.
+    /// Why it is not judged: the host was noisy meanwhile.
     spoilt: Option<Unjudged>,
 }
 
 impl Memory {
-    /// What it and the looks around it are kept under.
+    /// The key of its result and of the probes around it.
     fn key(way: &Way, function: &str, live: usize) -> String {
         format!("{} {function} × {live}", memory_arm(way.name))
     }
@@ -302,7 +303,7 @@ async fn memories(
             }
         }
     }
-    // The last one has a look after it too.
+    // The last one has a probe after it too.
     run.noise.end().await?;
     for memory in &mut memories {
         let key = Memory::key(memory.way, memory.function, memory.live);

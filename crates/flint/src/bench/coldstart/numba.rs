@@ -1,4 +1,4 @@
-//! Python packages for the arms with numba: installed by pip once, kept in the user's cache, packed with the function.
+//! Python packages for the arms with numba: installed by pip once, cached, and packed with the function.
 
 use std::{
     fs::{self, File},
@@ -15,10 +15,11 @@ use crate::{
     output::tell,
 };
 
-/// What is installed. No version: pip chooses one for the interpreter; the cache keeps it.
+/// No version: pip chooses one for the interpreter, and the cache keeps it.
 const PACKAGE: &str = "numba";
 
-/// The folder with numba and what it needs, for the experiments' Python, and that interpreter's version (`3.11`).
+/// The folder with numba and its dependencies for the experiments' Python, and that interpreter's version
+/// (`3.11`).
 pub(super) fn site_packages() -> anyhow::Result<(PathBuf, String)> {
     let python = interpreter::python()?;
     let cache = std::env::var_os("XDG_CACHE_HOME")
@@ -32,7 +33,7 @@ pub(super) fn site_packages() -> anyhow::Result<(PathBuf, String)> {
     Ok((folder, python.line))
 }
 
-/// Into a folder beside `folder` first: what was half installed is not taken for numba.
+/// Installs next to `folder` first, so that an interrupted installation is not taken for numba.
 fn install(python: &Path, folder: &Path) -> anyhow::Result<()> {
     tell!("flint bench: installing {PACKAGE} into {}", folder.display());
     let parent = folder.parent().context("the cache has a parent")?;
@@ -54,11 +55,11 @@ fn install(python: &Path, folder: &Path) -> anyhow::Result<()> {
     fs::rename(half.keep(), folder).context("moving numba to its place")
 }
 
-/// Packs `main` as `__main__.py` with numba in a virtual environment.
+/// Packs `main` as `__main__.py`, with numba in a virtual environment.
 pub(super) fn pack(archive: &Path, main: &str) -> anyhow::Result<()> {
     let (site, version) = site_packages()?;
     let mut zip = ZipWriter::new(File::create(archive).context("creating the archive")?);
-    // Quick to make: it lives for one run.
+    // Fast rather than small: it lives for one run.
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Deflated)
         .compression_level(Some(1));

@@ -1,4 +1,4 @@
-//! How many calls with an instance of their own are served a second, and what CPU time each costs.
+//! Measures the throughput of calls with an instance each, and their CPU time.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::{unavailable, workload::Workload};
 use crate::bench::run::Run;
 
-/// From the last answer of a round until the host is looked at: instances end after their answers.
+/// Delay from the last response of a round to the probe, since instances end after their responses.
 const AT_REST: Duration = Duration::from_millis(300);
 
 /// A closed loop on one function.
@@ -26,11 +26,11 @@ pub(super) struct Rate {
     p90: Vec<f64>,
     p99: Vec<f64>,
     calls: u64,
-    /// Why nothing is judged by it: the host was noisy in one of its rounds.
+    /// Why it is not judged: the host was noisy in one of its rounds.
     pub(super) spoilt: Option<Unjudged>,
 }
 
-/// What one round measured.
+/// The measurements of one round.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Round {
     rate: f64,
@@ -69,13 +69,14 @@ impl Rate {
         format!("{} at {}", self.arm, self.concurrency)
     }
 
-    /// What a round of it is kept under.
+    /// The key of a round.
     fn key(&self, round: usize) -> String {
         format!("{} {} round {round}", self.name(), self.function)
     }
 
-    /// One round of it. Clones end without being waited for, so the kernel tells nobody what they used: what the whole machine used
-    /// is taken, without the load generator's own share. On a machine that does something else besides, that is too much.
+    /// One round. Clones end without being waited for, so the kernel reports their CPU time to nobody: that
+    /// of the whole machine is taken, without the load generator's. On a machine with other activity this is
+    /// too much.
     async fn round(&self, duration: Duration) -> Result<Option<Round>, ArmError> {
         let Ok(http) = &self.http else { return Ok(None) };
         let own = std::process::id();
@@ -106,7 +107,7 @@ impl Rate {
         median(&self.rates).filter(|_| self.http.is_ok())
     }
 
-    /// How many one second of CPU time is enough for.
+    /// Calls per second of CPU time.
     pub(super) fn calls_per_cpu_s(&self) -> Option<f64> {
         median(&self.cpu_us).filter(|us| *us > 0.0 && self.http.is_ok()).map(|us| 1e6 / us)
     }
@@ -129,13 +130,13 @@ impl Rate {
     }
 }
 
-/// What the looks around a round of all of them are kept under.
+/// The key of the probes around a round of all of them.
 fn part(round: usize) -> String {
     format!("closed loops round {round}")
 }
 
-/// Drives all of them in turn, after one round that is not counted, with a look at the host before each round and after the last. What an
-/// earlier start of the run has measured is not measured again.
+/// Drives all of them in turn, after an uncounted round, with a probe before each round and after the last.
+/// Rounds of an earlier start of the run are not repeated.
 pub(super) async fn run(
     rates: &mut [Rate],
     rounds: usize,
@@ -184,7 +185,7 @@ pub(super) mod tests {
     use super::*;
     use crate::bench::{Effort, Size, bare_http, coldstart::workload};
 
-    /// A loop of which a call takes so much CPU time.
+    /// A loop with this CPU time per call.
     pub(in crate::bench::coldstart) fn rate(arm: &str, cpu_us: f64, spoilt: Option<Unjudged>) -> Rate {
         let empty = workload::all(workload::Sizes::QUICK, None).remove(0);
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
@@ -208,7 +209,7 @@ pub(super) mod tests {
         };
         let empty = workload::all(workload::Sizes::QUICK, None).remove(0);
         let server = bare_http::start(b"{}").unwrap();
-        // Another start of the run has measured all of it, and looked.
+        // A restart of the run finds everything measured and probed.
         for _ in 0..2 {
             let mut bench = Run::begin("coldstart", effort.clone()).unwrap();
             let mut rates = [Rate::new("rate-fork-never".into(), &empty, Ok((server, "f".into())), 1)];

@@ -1,4 +1,5 @@
-//! The arms of single calls, one after the other in each round, so that what the machine does meanwhile meets all of them alike.
+//! Measures the arms of single calls one after the other in each round, so that changes of the machine affect
+//! all of them alike.
 
 use std::{
     path::PathBuf,
@@ -23,16 +24,17 @@ use crate::bench::{
     shim_link::ShimArm,
 };
 
-/// Idle instances go after this long: the warm arms begin each round without one.
+/// Keep-alive of idle instances: the warm arms begin each round without one.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// An instance is looked for every quarter of that, and takes a moment to stop. Where none stays, calls rest as long: caches and clocks are then as they are for
-/// the others.
+/// Time until an idle instance is gone: they are looked for every quarter of the keep-alive, and take a
+/// moment to stop. Arms whose instances do not stay rest as long, so that caches and clocks are in the same
+/// state.
 const GONE_AFTER: Duration = Duration::from_millis(1600);
-/// How often a call is tried that ought to be cold.
+/// Attempts at a call that should be cold.
 const COLD_TRIES: u32 = 3;
-/// The rhythm in which a function keeps a standby clone ready.
+/// The interval of calls at which a standby clone is kept ready.
 const RHYTHM: Duration = Duration::from_millis(30);
-/// Calls of a round before Flint has learnt it.
+/// Calls of a round until Flint has learnt that interval.
 const LEARNING: usize = 10;
 
 /// How a call is made.
@@ -43,18 +45,18 @@ pub(super) enum Target {
     Process { argv: Vec<String>, code: PathBuf },
 }
 
-/// One function brought up in one way.
+/// One function, brought up in one way.
 pub(super) struct Cell {
     pub(super) way: &'static Way,
     pub(super) workload: Workload,
     pub(super) target: Result<Target, String>,
-    /// Calls after a rest that had to wait for an instance; of the standby's rhythm all.
+    /// Calls after a rest that had to wait for an instance; for the standby's interval, all calls.
     pub(super) cold: Series,
-    /// Calls straight after another one, where each makes an instance.
+    /// Calls right after another one, each of which makes an instance.
     pub(super) next: Series,
-    /// Calls that met an instance.
+    /// Calls that found an instance.
     pub(super) warm: Series,
-    /// Starts of counted calls from a standby clone, and all of them; as far as the server's metrics tell.
+    /// Starts of counted calls from a standby clone, and all starts, by the server's metrics.
     pub(super) standby_starts: (f64, f64),
     last: Option<Instant>,
 }
@@ -78,7 +80,7 @@ impl Cell {
         Target::Flint { caller: Caller::new(server), request: workload.request(server, function) }
     }
 
-    /// What is measured as `arm`.
+    /// The series measured as `arm`.
     pub(super) fn series(&self, arm: &str) -> Option<&Series> {
         match self.way.cold {
             Some(cold) if arm == cold => Some(&self.cold),
@@ -89,7 +91,7 @@ impl Cell {
         }
     }
 
-    /// Its calls of one round.
+    /// Makes its calls of one round.
     async fn visit(&mut self) -> anyhow::Result<Round> {
         let mut round = Round::default();
         round.cold.begin_round();
@@ -119,7 +121,7 @@ impl Cell {
         made.map(|()| round)
     }
 
-    /// Its calls of one round; nothing when it has failed, now or earlier.
+    /// Makes its calls of one round; `None` if it has failed, now or earlier.
     async fn measure(&mut self) -> Option<Round> {
         if self.target.is_err() {
             return None;
@@ -141,7 +143,7 @@ impl Cell {
     }
 }
 
-/// What one round measured.
+/// The measurements of one round.
 #[derive(Default, Serialize, Deserialize)]
 struct Round {
     cold: Series,
@@ -151,7 +153,7 @@ struct Round {
 }
 
 impl Round {
-    /// Where a call belongs that made an instance of its own, by its place in the round.
+    /// The series of a call that made its own instance, by its place in the round.
     const fn of_call(&mut self, place: usize) -> &mut Series {
         match place {
             0 => &mut self.cold,
@@ -171,7 +173,7 @@ impl Calls<'_> {
         self.caller.call(self.request, &|body| self.workload.verify(body)).await
     }
 
-    /// One call after a rest, then some straight after each other.
+    /// One call after a rest, then some right after each other.
     async fn cold(&mut self, round: &mut Round) -> anyhow::Result<()> {
         self.caller.reconnect();
         for place in 0..=self.workload.calls {
@@ -181,7 +183,7 @@ impl Calls<'_> {
         Ok(())
     }
 
-    /// One call when the last instance has gone, then some that meet the new one.
+    /// One call after the last instance has gone, then some that find the new one.
     async fn cold_then_warm(
         &mut self,
         last: Option<Instant>,
@@ -198,13 +200,13 @@ impl Calls<'_> {
                 cold.add(called.latency, stations);
                 break;
             }
-            // The report says that no call was cold; the warm ones are as good as ever.
+            // The report says that no call was cold; the warm ones are valid all the same.
             if attempt == COLD_TRIES {
                 break;
             }
             since = Duration::ZERO;
         }
-        // The second call of an instance is not what its hundredth is; half of the calls are for getting there.
+        // An instance's second call differs from its hundredth; half of the calls are for settling.
         let mut made = Vec::with_capacity(2 * self.workload.calls);
         for _ in 0..2 * self.workload.calls {
             made.push(self.call().await?);
@@ -218,7 +220,7 @@ impl Calls<'_> {
         Ok(())
     }
 
-    /// Calls in a rhythm; how many of them were served from a standby clone, of how many starts.
+    /// Calls at an interval; returns how many starts were from a standby clone, and all starts.
     async fn in_rhythm(&mut self, series: &mut Series) -> anyhow::Result<(f64, f64)> {
         self.caller.reconnect();
         let mut ticks = interval(RHYTHM);
@@ -234,7 +236,7 @@ impl Calls<'_> {
             made.push(self.call().await?);
         }
         let after = starts(self.caller.address()).await;
-        // Asking for the records in between would be a load of its own.
+        // Reading the records in between would be a load of its own.
         for called in made {
             series.add(called.latency, self.caller.stations(&called).await?);
         }
@@ -242,14 +244,14 @@ impl Calls<'_> {
     }
 }
 
-/// Until as long has passed since the last call as instances that stay are given to go.
+/// Waits until as much time has passed since the last call as idle instances are given to go.
 async fn rest(last: Option<Instant>) {
     if let Some(last) = last {
         sleep(GONE_AFTER.saturating_sub(last.elapsed())).await;
     }
 }
 
-/// Starts from a standby clone and all starts by fork since the server began; zeros when it does not say.
+/// Starts from a standby clone and all starts by fork since the server began; zeros if unknown.
 async fn starts(server: std::net::SocketAddr) -> (f64, f64) {
     let count = async |by: &str| {
         metric(server, &format!(r#"flint_snapshot_starts_total{{by="{by}"}}"#)).await.unwrap_or(0.0)
@@ -258,7 +260,7 @@ async fn starts(server: std::net::SocketAddr) -> (f64, f64) {
     (standby, standby + count("forked").await + count("fresh").await)
 }
 
-/// A runtime started for each call, without sandbox, server or HTTP.
+/// Starts a runtime for each call, without sandbox, server or HTTP.
 async fn processes(
     argv: &[String],
     code: &std::path::Path,
@@ -281,11 +283,11 @@ async fn processes(
     Ok(())
 }
 
-/// What the looks at the host are kept under.
+/// The key of the probes.
 const PART: &str = "calls";
 
-/// Goes through all cells `rounds` times, after one round that is not counted, and again for rounds during which the host was noisy. What
-/// `folder` has is not measured again. A cell that fails says so and is left alone from then on.
+/// Measures all cells `rounds` times, after an uncounted round, and repeats rounds during which the host was
+/// noisy. Rounds stored in `folder` are not repeated. A cell that fails is skipped from then on.
 pub(super) async fn run(
     cells: &mut [Cell],
     rounds: usize,

@@ -1,4 +1,4 @@
-//! What one arm measured, round by round.
+//! The measurements of one arm, by round.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::bench::caller::Stations;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Series {
-    /// From request to answer in µs, a list a round.
+    /// Latencies in µs, one list per round.
     rounds: Vec<Vec<f64>>,
     start_us: Vec<f64>,
-    /// What the function took in a new instance.
+    /// The function's own time in a new instance.
     first_us: Vec<f64>,
-    /// What it took in one that had been called before.
+    /// The function's own time in an instance that had been called before.
     steady_us: Vec<f64>,
 }
 
@@ -23,7 +23,7 @@ impl Series {
         self.rounds.push(Vec::new());
     }
 
-    /// Rounds that were measured elsewhere.
+    /// Appends the rounds of another series.
     pub(super) fn append(&mut self, mut other: Self) {
         self.rounds.append(&mut other.rounds);
         self.start_us.append(&mut other.start_us);
@@ -31,7 +31,7 @@ impl Series {
         self.steady_us.append(&mut other.steady_us);
     }
 
-    /// A call with what its record says.
+    /// Adds a call with its record's stations.
     pub(super) fn add(&mut self, latency: Duration, stations: Stations) {
         self.add_latency(latency);
         match stations.start_us {
@@ -43,7 +43,7 @@ impl Series {
         }
     }
 
-    /// A call whose stations the benchmark saw itself.
+    /// Adds a call whose stations the benchmark measured itself.
     pub(super) fn add_parts(&mut self, start: Duration, first: Duration) {
         self.add_latency(start + first);
         self.start_us.push(start.as_secs_f64() * 1e6);
@@ -79,10 +79,10 @@ impl Series {
         median(&self.start_us)
     }
 
-    /// How many times as long the calls of this arm take as those of `other`: the medians of each round compared.
+    /// The ratio to the calls of `other`, from the medians of each round.
     pub(super) fn times(&self, other: &Self) -> Option<f64> {
         if self.rounds.len() == other.rounds.len() {
-            // A round in which one of them has nothing has nothing to compare.
+            // A round without data of both is not compared.
             let rounds = self.rounds.iter().zip(&other.rounds);
             let both = rounds.filter_map(|(mine, others)| median(mine).zip(median(others)));
             let (mine, others): (Vec<f64>, Vec<f64>) = both.unzip();

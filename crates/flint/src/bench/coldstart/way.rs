@@ -1,14 +1,14 @@
-//! The ways in which one function is brought up.
+//! The ways of bringing up a function.
 
 use super::workload::Language;
 use crate::failure::Failure;
 
-/// A server's settings; each is started only if an arm needs it.
+/// A server's settings; each server is started only if an arm needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
     /// No standby clones: each call that needs an instance waits for its start.
     Plain,
-    /// Standby clones as users have them.
+    /// Standby clones by default.
     Standbys,
     /// No standby clones, and snapshots in pages of the usual size.
     SmallPages,
@@ -24,22 +24,23 @@ impl Setting {
     }
 }
 
-/// How an instance comes to be, and how long it stays.
+/// How an instance is made, and how long it stays.
 #[derive(Debug)]
 pub(super) struct Way {
-    /// The arm's name; that of its warm calls where it has such.
+    /// The arm's name; that of its warm calls, if it has any.
     pub(super) name: &'static str,
-    /// The name of the arm of its cold calls, where instances stay for further calls.
+    /// The name of the arm of cold calls, if instances are kept.
     pub(super) cold: Option<&'static str>,
-    /// The name of the arm of its calls straight after another one, where each call makes an instance: its own name is that of those after a rest.
+    /// The name of the arm of calls right after another one, if each call makes an instance; `name` is then
+    /// that of calls after a rest.
     pub(super) next: Option<&'static str>,
     /// `--start`; `None`: a process without Flint and without sandbox.
     pub(super) start: Option<&'static str>,
     pub(super) reuse: &'static str,
-    /// Called with an event before it is frozen.
+    /// Called with an event before the snapshot.
     pub(super) warmed_up: bool,
     pub(super) setting: Setting,
-    /// Part of the factor analysis alone.
+    /// Only part of the factor analysis.
     pub(super) factor: bool,
 }
 
@@ -62,13 +63,13 @@ const fn never(name: &'static str, start: Option<&'static str>, next: Option<&'s
     Way { name, cold: None, next, start, reuse: "never", warmed_up: true, setting, factor: false }
 }
 
-/// Instances that stay.
+/// Instances that are kept.
 const fn warm(name: &'static str, start: &'static str, cold: &'static str) -> Way {
     let start = Some(start);
     Way { cold: Some(cold), next: None, reuse: "warm", ..never(name, start, None) }
 }
 
-/// All of them, in the order in which a round goes through them.
+/// All ways, in the order of a round.
 pub(super) const WAYS: &[Way] = &[
     Way { factor: true, ..never(PROCESS, None, Some("process-next")) },
     never(SPAWN_NEVER, Some("spawn"), Some(SPAWN_NEXT)),
@@ -93,13 +94,14 @@ impl Way {
         self.start == Some("fork")
     }
 
-    /// Whether it says anything about this function.
+    /// Whether it applies to this function.
     pub(super) fn suits(&self, function: &str, language: Language) -> bool {
         let kernel = ["empty", "fact", "matrix-mult"].iter().any(|kernel| function.starts_with(kernel));
         match self.name {
             STANDBY => function.starts_with("empty"),
             UNWARMED => kernel,
-            // The unsandboxed process is given one file, and numba's folder is deployed no oftener than is needed.
+            // The unsandboxed process gets one file, and numba's folder is not deployed more often than
+            // needed.
             PROCESS | SMALL_PAGES => kernel && language != Language::Numba,
             _ => true,
         }
@@ -110,23 +112,23 @@ impl Way {
         self.cold.into_iter().chain([self.name]).chain(self.next)
     }
 
-    /// Those of calls after a rest that had to wait for an instance.
+    /// Whether this is its arm of calls after a rest that had to wait for an instance.
     pub(super) fn is_cold(&self, arm: &str) -> bool {
         match (self.cold, self.next) {
             (Some(cold), _) => arm == cold,
             (None, Some(_)) => arm == self.name,
-            // In a rhythm nobody rests.
+            // At an interval there are no rests.
             (None, None) => false,
         }
     }
 }
 
-/// What `--arms` chose: `arm`, or `arm:function`; everything when it says nothing.
+/// The selection by `--arms`: `arm`, or `arm:function`; by default everything.
 #[derive(Debug)]
 pub(super) struct Selection(Vec<(String, Option<String>)>);
 
 impl Selection {
-    /// `known` are all pairs of arm and function there are.
+    /// `known` are all pairs of arm and function.
     pub(super) fn new(asked: &[String], known: &[(String, &str)]) -> Result<Self, Failure> {
         let chosen: Vec<_> = asked
             .iter()

@@ -1,4 +1,4 @@
-//! The functions that are called, with what they have to answer.
+//! The functions that are called, with their expected results.
 
 use std::{
     net::SocketAddr,
@@ -21,16 +21,16 @@ const MATRIX_PYTHON: &str = include_str!("../../../../../functions/faasdom/matri
 const DISK_NODE: &str = include_str!("../../../../../functions/faasdom/diskio/index.js");
 const DISK_PYTHON: &str = include_str!("../../../../../functions/faasdom/diskio/__main__.py");
 
-/// What runs it.
+/// The runtime of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     Node,
     Python,
-    /// Python with numba: annotated by Flint where it is forked, decorated by hand where it is not.
+    /// Python with numba: annotated by Flint if it is forked, decorated by hand otherwise.
     Numba,
 }
 
-/// Where its code comes from.
+/// The source of a function's code.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {
     /// One file.
@@ -39,7 +39,7 @@ pub(super) enum Source {
     Sample(&'static str),
 }
 
-/// Whether an answer is right.
+/// Verifies a response.
 pub(super) type Check = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// A function and a call of it.
@@ -49,12 +49,12 @@ pub(super) struct Workload {
     pub(super) name: &'static str,
     pub(super) language: Language,
     pub(super) source: Source,
-    /// The function in the source that numba is to compile.
+    /// The function in the source that numba compiles.
     pub(super) kernel: &'static str,
     /// The body of each call, and of the warm-up event.
     pub(super) body: Vec<u8>,
     pub(super) content_type: &'static str,
-    /// Calls in a round after the one that follows a rest: fewer where each takes long.
+    /// Calls per round after the one that follows a rest: fewer if each takes long.
     pub(super) calls: usize,
     pub(super) check: Check,
 }
@@ -70,7 +70,7 @@ impl Workload {
     }
 }
 
-/// How large the calls are.
+/// The sizes of inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sizes {
     pub(super) fact: u64,
@@ -87,7 +87,7 @@ impl Sizes {
     pub(super) const QUICK: Self =
         Self { fact: 88_834_647, matrix: 20, files: 20, calls_of_empty: 5, calls: 2 };
 
-    /// What `--set sizes=` says.
+    /// Parses `--set sizes=`.
     pub(super) fn named(name: &str) -> Result<Self, Failure> {
         match name {
             "full" => Ok(Self::FULL),
@@ -99,12 +99,12 @@ impl Sizes {
 
 const FILE_BYTES: usize = 10_240;
 const SEED: u64 = 7;
-/// Longest side of a thumbnail when nobody says another.
+/// Default longest side of a thumbnail.
 const THUMBNAIL: u32 = 128;
-/// Below the 1 MiB that warm-up events may have, and well above what a thumbnail needs.
+/// Below the 1 MiB limit of warm-up events, and well above what a thumbnail needs.
 const PHOTO: &str = "camera.png";
 
-/// All of them. `samples` is the folder of the sample functions, where there is one.
+/// All workloads. `samples` is the folder of the sample functions, if there is one.
 pub(super) fn all(sizes: Sizes, samples: Option<&Path>) -> Vec<Workload> {
     let Sizes { fact, matrix, files, calls_of_empty, calls } = sizes;
     let json = |name, language, source, kernel, arguments: Value, calls, answer: Value| Workload {
@@ -145,7 +145,7 @@ pub(super) fn all(sizes: Sizes, samples: Option<&Path>) -> Vec<Workload> {
         disk("diskio-node", Language::Node, DISK_NODE),
         disk("diskio-python", Language::Python, DISK_PYTHON),
     ];
-    // Without the folder they are in the list all the same, so that their arms can say what is missing.
+    // Without the folder they are listed all the same, so that their arms can report what is missing.
     let photo =
         samples.and_then(|folder| std::fs::read(folder.join("photos").join(PHOTO)).ok()).unwrap_or_default();
     for (name, language, sample) in
@@ -165,20 +165,21 @@ pub(super) fn all(sizes: Sizes, samples: Option<&Path>) -> Vec<Workload> {
     workloads
 }
 
-/// The sample functions, when this runs somewhere in Flint's repository.
+/// The sample functions, if run within Flint's repository.
 pub(super) fn samples() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     here.ancestors().map(|folder| folder.join("functions/samples")).find(|folder| folder.is_dir())
 }
 
-/// The divisors of `n` in ascending order: from the small ones up, then their counterparts down.
+/// The divisors of `n` in ascending order: the small ones upwards, then their counterparts.
 fn factors(n: u64) -> Vec<u64> {
     let small: Vec<u64> = (1..).take_while(|i| i * i <= n).filter(|i| n.is_multiple_of(*i)).collect();
     let large = small.iter().rev().filter(|i| *i * *i != n).map(|i| n / i);
     small.iter().copied().chain(large).collect()
 }
 
-/// The sum of all cells of A × B is the sum over k of (column k of A) × (row k of B): no product is needed for it.
+/// The sum of all cells of A × B is the sum over k of (column k of A) × (row k of B), so the product need not
+/// be computed.
 fn total_of_product(n: u64, seed: u64) -> u64 {
     let mut state = seed;
     let mut cell = move || {
@@ -192,14 +193,14 @@ fn total_of_product(n: u64, seed: u64) -> u64 {
     columns_of_a.into_iter().map(|column| column * (0..n).map(|_| cell()).sum::<u64>()).sum()
 }
 
-/// Width and height, of the first chunk of a PNG.
+/// Width and height from a PNG's first chunk.
 fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
     let field = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     (bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.get(12..16)? == b"IHDR").then_some(())?;
     Some((field(16)?, field(20)?))
 }
 
-/// SHA-256 of what diskio reads back, file after file.
+/// SHA-256 of the files that diskio reads back, in order.
 fn digest_of_files(files: u64, bytes: usize, seed: u64) -> String {
     let mut digest = Sha256::new();
     for file in 0..files {
@@ -218,7 +219,7 @@ mod tests {
         let divisors = factors(Sizes::FULL.fact);
         assert_eq!((divisors.len(), &divisors[..3], divisors[47]), (48, &[1, 2, 7][..], Sizes::FULL.fact));
         assert_eq!(factors(36), [1, 2, 3, 4, 6, 9, 12, 18, 36]);
-        // As the Node.js and Python functions compute it, cell by cell.
+        // As computed by the Node.js and Python functions, cell by cell.
         assert_eq!(total_of_product(100, 7), 2_408_727_532);
         assert_eq!(total_of_product(0, 7), 0);
     }
@@ -231,12 +232,12 @@ mod tests {
         let digest = digest_of_files(20, FILE_BYTES, SEED);
         let answer = json!({ "files": 20, "digest": digest }).to_string();
         assert!((named("diskio-python").check)(answer.as_bytes()));
-        // As bench.json of diskio has it, computed by a Python program.
+        // From diskio's bench.json, computed by a Python program.
         assert_eq!(
             digest_of_files(20, 1024, 7),
             "f4df9cc46b213c691ded25ced3174196a68d27bd4fc0139dead0411bae4848da"
         );
-        // Who only repeats what was asked has read nothing.
+        // A function that only repeats its input has read nothing.
         assert!(!(named("diskio-python").check)(br#"{"files":20}"#));
         let png =
             |w: u8| [b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0".as_slice(), &[w], &[0, 0, 0, 100]].concat();

@@ -1,4 +1,5 @@
-//! A cgroup with a limit of memory and no swap, for a server and everything it starts; version 1 or 2, whichever has memory.
+//! A cgroup with a memory limit and no swap, for a server and its descendants; version 1 or 2, whichever has
+//! the memory controller.
 
 use std::{
     fmt, fs,
@@ -12,12 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{bench::janitor::Note, output::tell};
 
-/// What the kernel's limit did.
+/// The effect of the kernel's limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Event {
-    /// It ended a process.
+    /// It killed a process.
     OutOfMemory,
-    /// It was reached, and next to nothing was left that could be given back.
+    /// It was reached, with next to nothing left to reclaim.
     Full,
     /// An instance did not come up.
     Failed(String),
@@ -33,15 +34,15 @@ impl fmt::Display for Event {
     }
 }
 
-/// Less than this share of the limit in cached files is next to nothing.
+/// Below this share of cached files in the limit, next to nothing can be reclaimed.
 const NOTHING: f64 = 0.03;
-/// The server's own groups lie below and go with it. What runs in it still after this long is ended: a server that was ended for want of
-/// memory may have left something.
+/// The server's own groups lie below and are removed with it. Processes still running after this time are
+/// killed: a server that was killed for lack of memory may have left some.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
-/// A group that is not gone by then stays.
+/// Time limit for the removal of a group.
 const GONE_WITHIN: Duration = Duration::from_secs(15);
 
-/// Names of files in one of the two versions.
+/// File names of one cgroup version.
 struct Names {
     limit: &'static str,
     used: &'static str,
@@ -50,7 +51,7 @@ struct Names {
 const V1: Names = Names { limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes" };
 const V2: Names = Names { limit: "memory.max", used: "memory.current" };
 
-/// The group; dropping it removes it.
+/// The group, removed on drop.
 pub(super) struct Group {
     folder: PathBuf,
     limit: u64,
@@ -59,7 +60,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Makes it below the group that this process is in.
+    /// Creates it below this process's group.
     pub(super) fn make(limit: u64) -> anyhow::Result<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").context("reading this process's groups")?;
         let (parent, is_v2) = place(&own, Path::new("/sys/fs/cgroup"))
@@ -96,7 +97,7 @@ impl Group {
         fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
     }
 
-    /// Bytes that are charged to it now.
+    /// Bytes charged to it at present.
     pub(super) fn used(&self) -> anyhow::Result<u64> {
         Ok(self.read(self.names().used)?.trim().parse()?)
     }
@@ -108,7 +109,7 @@ impl Group {
         Ok(of.lines().any(|line| line.split('/').any(|part| part == name)))
     }
 
-    /// What its limit has done, if anything yet.
+    /// The effect of its limit so far, if any.
     pub(super) fn event(&self) -> anyhow::Result<Option<Event>> {
         let (killed, reached) = match self.is_v2 {
             true => {
@@ -140,7 +141,7 @@ impl Drop for Group {
     }
 }
 
-/// Removes a group once its processes have left, or were made to.
+/// Removes a group once its processes have left or were killed.
 pub(in crate::bench) fn remove_group(folder: &Path) {
     let begin = Instant::now();
     while let Err(error) = remove(folder) {
@@ -158,7 +159,7 @@ pub(in crate::bench) fn remove_group(folder: &Path) {
     }
 }
 
-/// Ends what is in a group and in those below.
+/// Kills the processes in a group and in those below.
 fn end_all(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -171,7 +172,7 @@ fn end_all(folder: &Path) {
     }
 }
 
-/// Groups go from the leaves up; files in them go with them.
+/// Removes groups from the leaves up; files in them disappear with them.
 fn remove(folder: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)?.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -181,18 +182,18 @@ fn remove(folder: &Path) -> std::io::Result<()> {
     fs::remove_dir(folder)
 }
 
-/// The number behind a name at the beginning of a line.
+/// The number after a name at the beginning of a line.
 fn field(text: &str, name: &str) -> u64 {
     text.lines()
         .find_map(|line| line.split_once(' ').filter(|(key, _)| *key == name)?.1.trim().parse().ok())
         .unwrap_or(0)
 }
 
-/// The folder of the memory controller's group that a process is in, by its `/proc/PID/cgroup`, and whether that is version 2.
+/// The folder of a process's memory cgroup, from its `/proc/PID/cgroup`, and whether that is version 2.
 fn place(own: &str, root: &Path) -> Option<(PathBuf, bool)> {
     let below = |point: &Path, path: &str| {
         let folder = point.join(path.trim_start_matches('/'));
-        // In a container the path is that of the host, and only its end exists.
+        // In a container the path is the host's, and only the mount point exists.
         if folder.is_dir() { folder } else { point.to_owned() }
     };
     // number:controllers:path
@@ -207,7 +208,7 @@ fn place(own: &str, root: &Path) -> Option<(PathBuf, bool)> {
     if controllers.split_whitespace().any(|name| name == "memory") {
         return Some((folder, true));
     }
-    // A group that holds processes gives its controllers to none below it; its parent does.
+    // A group that contains processes cannot pass controllers to groups below; its parent can.
     let parent = folder.parent()?.to_owned();
     let controllers = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
     controllers.split_whitespace().any(|name| name == "memory").then_some((parent, true))

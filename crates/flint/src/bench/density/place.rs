@@ -1,4 +1,4 @@
-//! Where the instances live: a Flint server, or a container runtime.
+//! Runs the instances: a Flint server, or a container runtime.
 
 use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
@@ -24,7 +24,7 @@ pub(super) struct Way {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// `--start`, `--reuse`, and whether it was called before its snapshot was taken.
+    /// `--start`, `--reuse`, and whether it was called before its snapshot.
     Flint(&'static str, &'static str, bool),
     /// One instance for all calls.
     Concurrent,
@@ -38,7 +38,7 @@ pub(super) const SPAWN: &str = "spawn-warm";
 pub(super) const CONTAINER: &str = "openwhisk";
 pub(super) const CLONE: &str = "fork-never";
 
-/// While all are in a call, whether they are kept afterwards is the same: there is one arm for both.
+/// While all instances are in a call, their reuse makes no difference: one arm covers both.
 pub(super) const WAYS: [Way; 7] = [
     Way { name: CONTAINER, kind: Kind::Baseline("openwhisk") },
     Way { name: "gvisor", kind: Kind::Baseline("gvisor") },
@@ -55,7 +55,7 @@ impl Way {
     }
 }
 
-/// What answers; dropping it ends it.
+/// The server, stopped on drop.
 pub(super) enum Place {
     Flint { server: Server, before: Vec<u32>, own: TreeMemory, path: String, concurrent: bool },
     Container { baseline: Baseline },
@@ -122,7 +122,7 @@ impl Place {
         Ok(Self::Flint { before, own, path, concurrent: way.kind == Kind::Concurrent, server })
     }
 
-    /// The release of what makes the containers, where that says it.
+    /// The version of the container runtime, if known.
     pub(super) fn versions(&self) -> Vec<(String, String)> {
         match self {
             Self::Flint { .. } => Vec::new(),
@@ -144,7 +144,7 @@ impl Place {
         }
     }
 
-    /// A call that takes so long.
+    /// A call of that duration.
     pub(super) fn request(&self, hold: Duration) -> HttpRequest {
         let params = json!({ "ms": hold.as_millis() as u64 });
         match self {
@@ -176,7 +176,7 @@ impl Place {
         }
     }
 
-    /// Of everything that belongs to the function; of a server what it has grown by.
+    /// The memory of everything that belongs to the function; for instances inside a server, its growth.
     pub(super) fn memory(&self) -> TreeMemory {
         match self {
             Self::Container { baseline } => baseline.belongings().memory().0,

@@ -1,4 +1,4 @@
-//! Runs that have ended: what they say of the promises, and what they were made of.
+//! Judges the promises by finished runs.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -11,13 +11,13 @@ use super::{
 };
 use crate::{bench::read, failure::Failure};
 
-/// What the runs in `folder` say, which have ended.
+/// Judges the promises by the finished runs in `folder`.
 pub(crate) fn of_kept(folder: &Path, json: bool) -> anyhow::Result<()> {
     let reports = reports(folder)?;
     show(reports.iter().flat_map(rows).collect(), &origins(&reports), json)
 }
 
-/// Which builds were measured, on what, and what of that a reader has to know.
+/// Which builds were measured on which host, and caveats for the reader.
 fn origins(reports: &[Report]) -> Vec<String> {
     let by = |origin: fn(&Report) -> String| {
         let mut found: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -43,7 +43,7 @@ fn origins(reports: &[Report]) -> Vec<String> {
     lines
 }
 
-/// The reports of the runs in `folder`, or of the run that it is; by their experiments' names.
+/// The reports of the runs in `folder`, or of the single run that it contains, by experiment.
 fn reports(folder: &Path) -> anyhow::Result<Vec<Report>> {
     let within = std::fs::read_dir(folder)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", folder.display())))?;

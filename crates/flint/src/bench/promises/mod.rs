@@ -1,4 +1,4 @@
-//! `flint bench promises`: what SPECIFICATION.md promises, beside what the experiments measure of it.
+//! `flint bench promises`: measures the promises of SPECIFICATION.md.
 
 mod kept_runs;
 mod table;
@@ -16,16 +16,16 @@ use self::{
 use super::{Effort, Run, Size, janitor::Janitor, measure};
 use crate::output::tell;
 
-/// An experiment, and as little of it as its promises need: that all of them together take ten minutes at most.
+/// An experiment, reduced to what its promises need: all together take at most ten minutes.
 struct Check {
     experiment: &'static str,
     arms: &'static [&'static str],
     set: &'static [(&'static str, &'static str)],
-    /// Rounds, where those of a quick run are too few to compare anything.
+    /// Number of rounds, if a quick run has too few for comparisons.
     repeat: Option<usize>,
 }
 
-/// Of what has one cold call a round.
+/// For experiments with one cold call per round.
 const ROUNDS: Option<usize> = Some(FEWEST + 1);
 
 const CHECKS: [Check; 6] = [
@@ -84,16 +84,16 @@ const CHECKS: [Check; 6] = [
     },
 ];
 
-/// A promise that the ten minutes leave out.
+/// A promise that is not measured within the ten minutes.
 struct LeftOut {
     promise: &'static str,
     experiment: &'static str,
-    /// What it is about.
+    /// Its subject.
     name: &'static str,
     why: &'static str,
 }
 
-/// All of them; the specification says so too.
+/// All of them; the specification lists them too.
 const LEFT_OUT: [LeftOut; 3] = [
     LeftOut {
         promise: "C5",
@@ -115,7 +115,7 @@ const LEFT_OUT: [LeftOut; 3] = [
     },
 ];
 
-/// Runs the quick form of every experiment that a promise points to; one that cannot run says why in its promises' rows.
+/// Runs the quick form of every experiment that has promises; one that cannot run has the reason in its rows.
 pub(crate) async fn run(
     out: Option<&Path>,
     seed: u64,
@@ -156,7 +156,7 @@ async fn once(experiment: &str, effort: Effort) -> anyhow::Result<Report> {
     run.end(report).await
 }
 
-/// What was not measured because nobody asked for it says that, on a noisy host too.
+/// The verdict that something was left out takes precedence over noise.
 fn said_if_left_out(row: Kept) -> Kept {
     match LEFT_OUT.iter().find(|left| left.promise == row.promise) {
         Some(left) if row.value.is_none() => Kept { verdict: format!("not measured: {}", left.why), ..row },
@@ -164,7 +164,7 @@ fn said_if_left_out(row: Kept) -> Kept {
     }
 }
 
-/// Rows of what is left out with its whole experiment.
+/// Rows of promises whose whole experiment is left out.
 fn without_rows(kept: &[Kept]) -> Vec<Kept> {
     let has_none = |left: &&LeftOut| kept.iter().all(|row| row.promise != left.promise);
     let row = |left: &LeftOut| Kept::not_measured(left.promise, left.experiment, left.name, left.why);
@@ -180,7 +180,7 @@ mod tests {
     use super::{table::order, *};
     use crate::bench::{activations, coldstart, density, overhead, suite, wasm};
 
-    /// Every target that there is, of nothing that was measured.
+    /// All targets, without measurements.
     fn all() -> Vec<(&'static str, Vec<Target>)> {
         let mut all = vec![
             ("overhead", overhead::targets_of_nothing()),
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(promised, judged);
         for (experiment, targets) in &all {
             assert!(!targets.is_empty(), "{experiment} has no targets");
-            // Those with a number are measured by `flint bench promises`, or left out there.
+            // Targets with a number are measured by `flint bench promises`, or listed as left out.
             let mut numbers = targets.iter().filter_map(|target| target.promise.as_deref());
             let is_left_out =
                 |number| LEFT_OUT.iter().any(|left| (left.promise, left.experiment) == (number, *experiment));
@@ -255,14 +255,14 @@ mod tests {
                 Report { targets: vec![Target::at_least("t", None, 2.0).of(promise)], ..Report::default() };
             let row = said_if_left_out(rows(&report).remove(0));
             assert_eq!(row.verdict, format!("not measured: {}", left.why));
-            // It has a row where nothing has measured it, and only one.
+            // It has exactly one row if nothing has measured it.
             let missing = without_rows(&[row]);
             assert!(missing.len() + 1 == LEFT_OUT.len() && missing.iter().all(|row| row.promise != promise));
         }
         let missing = without_rows(&[]);
         assert!(missing.iter().map(|row| &*row.promise).eq(LEFT_OUT.iter().map(|left| left.promise)));
         assert!(missing.iter().all(|row| row.verdict.starts_with("not measured: ")));
-        // E6 to E8 have rows for each of their arms.
+        // E6 to E8 have a row per arm.
         let replay = CHECKS.iter().find(|check| check.experiment == "azure-replay").unwrap();
         assert_eq!(replay.arms.contains(&"wasm"), !left_out.contains("WebAssembly"));
     }

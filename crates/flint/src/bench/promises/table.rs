@@ -1,4 +1,4 @@
-//! Promises and their verdicts as a table, and what it is made of below.
+//! Prints promises and their verdicts as a table, with their origins below.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -14,7 +14,7 @@ pub(super) fn show(mut kept: Vec<Kept>, origins: &[String], json: bool) -> anyho
     origins.iter().try_for_each(|line| print_line(line))
 }
 
-/// S2 before S10.
+/// A sort key by which S2 precedes S10.
 pub(super) fn order(promise: &str) -> (String, u32) {
     let letters: String = promise.chars().take_while(|sign| !sign.is_ascii_digit()).collect();
     let number = promise[letters.len()..].parse().unwrap_or(0);

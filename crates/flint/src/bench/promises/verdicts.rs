@@ -1,9 +1,9 @@
-//! What became of each promise of a report.
+//! The verdict on each promise of a report.
 
 use flint_lab::{Report, Target, Unjudged};
 use serde::Serialize;
 
-/// A promise, and what became of it.
+/// A promise and its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Kept {
     pub(super) promise: String,
@@ -14,18 +14,18 @@ pub(super) struct Kept {
     pub(super) target: String,
     /// `met`, `MISSED`, or why neither is known.
     pub(super) verdict: String,
-    /// The build that was measured, where anything was.
+    /// The measured build, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) commit: Option<String>,
-    /// On what.
+    /// The host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) host: Option<String>,
-    /// By a quick run.
+    /// Whether by a quick run.
     pub(super) quick: bool,
 }
 
 impl Kept {
-    /// One of which nothing was measured.
+    /// A promise without measurement.
     pub(super) fn not_measured(promise: &str, experiment: &str, name: &str, why: &str) -> Self {
         Self {
             promise: promise.to_owned(),
@@ -67,7 +67,8 @@ pub(super) fn rows(report: &Report) -> Vec<Kept> {
     report.targets.iter().filter_map(row).collect()
 }
 
-/// Why an arm that the target is about has no figures: `failed` where it answered wrongly, and `not measured` where it could not be tried.
+/// Why an arm of the target has no figures: `failed` for wrong responses, `not measured` if it could not be
+/// tried.
 fn missing(report: &Report, target: &Target) -> Option<String> {
     report.arms.iter().find_map(|arm| {
         let why = arm.unavailable()?;
@@ -89,7 +90,7 @@ fn missing(report: &Report, target: &Target) -> Option<String> {
     })
 }
 
-/// Whether there was an answer, and not the one that was to be.
+/// Whether there was a response, but a wrong one.
 fn is_wrong(why: &str) -> bool {
     let begins = ["the oracle of ", "status ", "none of "].iter().any(|begin| why.starts_with(begin));
     begins || why.contains("wrong answer") || why.contains(" that the workload's program was shown are wrong")
@@ -175,7 +176,7 @@ mod tests {
         let verdict = |report: &Report| rows(report).remove(0).verdict;
         let failed = "failed: spawn-warm: a wrong answer, /x is not 1: {}";
         assert_eq!(verdict(&report), failed);
-        // Nor where another arm was measured meanwhile, on a host that was noisy.
+        // Nor if another arm was measured meanwhile on a noisy host.
         report.withheld = Some("stolen".into());
         assert_eq!(verdict(&report), failed);
     }

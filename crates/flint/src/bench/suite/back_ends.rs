@@ -1,4 +1,4 @@
-//! The servers that functions need: started and ended by the scripts in scripts/backends.
+//! Back ends of workloads: started and stopped by the scripts in scripts/backends.
 
 use std::{
     collections::BTreeMap,
@@ -18,19 +18,20 @@ use crate::{
     output::tell,
 };
 
-/// Back ends of one server; dropping them ends them.
+/// The back ends of one server, stopped on drop.
 pub(super) struct BackEnds {
-    /// How to stop the started ones, with their folders, in that order.
+    /// How to stop them, with their folders, in this order.
     started: Vec<(PathBuf, PathBuf, Note)>,
     pub(super) values: Values,
 }
 
 impl BackEnds {
-    /// Makes the network that sandboxes reach back ends in, where `manifest` needs any. It has to be there before the Flint server is.
+    /// Creates the network in which sandboxes reach back ends, if `manifest` needs any. It has to exist
+    /// before the Flint server.
     pub(super) fn network(manifest: &Manifest, scratch: &Path) -> anyhow::Result<Self> {
         let mut these = Self { started: Vec::new(), values: Values::new() };
         if !manifest.back_ends.is_empty() {
-            // A back end may run as another user, who has to reach its own folder.
+            // A back end may run as another user, who needs access to its folder.
             fs::set_permissions(scratch, fs::Permissions::from_mode(0o711))
                 .context("opening the scratch directory")?;
             let scripts = scripts(manifest)?.join("network");
@@ -39,7 +40,7 @@ impl BackEnds {
         Ok(these)
     }
 
-    /// Starts what `manifest` needs. `server` is the Flint server, for those that call it.
+    /// Starts the back ends of `manifest`. `server` is the Flint server, for those that call it.
     pub(super) fn start(&mut self, manifest: &Manifest, scratch: &Path, server: &str) -> anyhow::Result<()> {
         let network = scratch.join("network");
         for name in &manifest.back_ends {
@@ -52,7 +53,7 @@ impl BackEnds {
         Ok(())
     }
 
-    /// Their releases, as far as they say them.
+    /// Their versions, as far as known.
     pub(super) fn versions(&self) -> Vec<(String, String)> {
         let said = self.values.iter().filter_map(|(name, said)| Some((name, said.get("version")?)));
         said.filter(|(_, version)| !version.is_empty())
@@ -104,7 +105,8 @@ impl Drop for BackEnds {
     }
 }
 
-/// Runs a program of a workload in its folder, with what the back ends said in its environment: S3_URL and the like.
+/// Runs a program of a workload in its folder, with the back ends' values in its environment: S3_URL and the
+/// like.
 pub(super) fn run(
     folder: &Path,
     command: &[String],
@@ -113,7 +115,7 @@ pub(super) fn run(
     input: Option<&[u8]>,
 ) -> anyhow::Result<()> {
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
-    // A path is one in the workload's folder.
+    // A path is relative to the workload's folder.
     let found = if program.contains('/') { folder.join(program).into_os_string() } else { program.into() };
     let mut process = tied(found);
     process.args(arguments).current_dir(folder).envs(more.iter().copied());
@@ -129,7 +131,7 @@ pub(super) fn run(
         .spawn()
         .with_context(|| format!("starting {program} in {}", folder.display()))?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
-        // A program that does not read all of it says by its exit what it thinks.
+        // A program may exit without reading everything; its exit code is the verdict.
         let _ = stdin.write_all(input);
     }
     let output = child.wait_with_output().context("waiting for it")?;

@@ -1,4 +1,4 @@
-//! What functions are compared with: programs that others use, started and ended by the scripts in scripts/baselines.
+//! Baselines: other programs to compare with, started and stopped by the scripts in scripts/baselines.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -27,17 +27,17 @@ use crate::{
     output::tell,
 };
 
-/// A running baseline with one function; dropping it ends it.
+/// A running baseline with one function, stopped on drop.
 pub(in crate::bench) struct Baseline {
     /// The folder of its scripts.
     name: String,
     pub(in crate::bench) address: SocketAddr,
-    /// A request for each copy.
+    /// One request per copy.
     pub(super) requests: Vec<HttpRequest>,
     pub(in crate::bench) process: ProcessTree,
-    /// Which release, where it says that.
+    /// Its version, if known.
     pub(in crate::bench) version: Option<String>,
-    /// Of its processes those that are not the function's.
+    /// Its own processes, which are not the function's.
     apart: HashSet<u32>,
     stop: PathBuf,
     data: PathBuf,
@@ -46,7 +46,7 @@ pub(in crate::bench) struct Baseline {
 }
 
 impl Baseline {
-    /// Starts it with the variant's function. The error says what it cannot run, or what is missing.
+    /// Starts it with the variant's function. The error says why it cannot run that, or what is missing.
     pub(super) fn start(
         manifest: &Manifest,
         variant: &Variant,
@@ -73,7 +73,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// The same of any file, in a group of processes, by the folder of its cgroup.
+    /// The same for any file, within a cgroup, by its folder.
     pub(in crate::bench) fn of_file(
         script: &str,
         is_plain: bool,
@@ -111,7 +111,7 @@ impl Baseline {
         HttpRequest::new("POST", &path, self.address, &header, params.to_string().as_bytes(), 200)
     }
 
-    /// Its release, by its name, where it says that.
+    /// Its version by name, if known.
     pub(in crate::bench) fn versions(&self) -> Vec<(String, String)> {
         self.version.iter().map(|version| (self.name.clone(), version.clone())).collect()
     }
@@ -126,7 +126,7 @@ impl Baseline {
     }
 }
 
-/// Runs a start script; what it says.
+/// Runs a start script; returns its output.
 fn started(
     script: &Path,
     data: &Path,
@@ -148,7 +148,7 @@ fn started(
     Ok(said.lines().filter_map(pair).collect())
 }
 
-/// By which variables the scripts are told what functions run on; what this host does not have is not named.
+/// The variables that pass the interpreters to the scripts; missing ones are omitted.
 fn interpreters() -> impl Iterator<Item = (&'static str, PathBuf)> {
     [("BASELINE_PYTHON", interpreter::python()), ("BASELINE_NODE", interpreter::node())]
         .into_iter()

@@ -1,4 +1,4 @@
-//! The processes that belong to the functions of a place.
+//! The processes that belong to functions.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -8,24 +8,24 @@ use std::{
 use flint_lab::{ProcessTree, TreeMemory, memory_of};
 use tokio::time::sleep;
 
-/// Between two looks at what is there.
+/// Interval of looks at the processes.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Processes that so many looks find unchanged are those that stay.
+/// Processes are stable after this number of unchanged looks.
 const SAME_LOOKS: usize = 12;
-/// What is ending is not waited for any longer.
+/// Maximum number of looks.
 const MOST_LOOKS: usize = 150;
 
-/// Everything below one process, but for what is not the functions'.
+/// All descendants of one process, except those that are not the functions'.
 #[derive(Clone, Debug)]
 pub(in crate::bench) struct Belongings {
     pub(in crate::bench) tree: ProcessTree,
     pub(in crate::bench) apart: HashSet<u32>,
-    /// A process with instances inside, and what it was before they came.
+    /// A process that contains instances, and its memory before them.
     pub(in crate::bench) inside: Option<(u32, TreeMemory)>,
 }
 
 impl Belongings {
-    /// Their memory, and how many processes they are.
+    /// Their memory, and the number of processes.
     pub(in crate::bench) fn memory(&self) -> (TreeMemory, usize) {
         self.memory_with_pauses(None)
     }
@@ -39,7 +39,8 @@ impl Belongings {
         self.tree.pids().into_iter().filter(|pid| !self.apart.contains(pid)).collect()
     }
 
-    /// The same, with a pause after each process that is looked at: the kernel is long at it, and holds up who forks that process.
+    /// The same with a pause after each process: the kernel takes long for each, and blocks forks of that
+    /// process meanwhile.
     pub(super) fn memory_with_pauses(&self, pause: Option<Duration>) -> (TreeMemory, usize) {
         let pids = self.pids();
         let of_each = pids.iter().map(|&pid| {

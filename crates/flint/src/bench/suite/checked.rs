@@ -1,4 +1,4 @@
-//! An arm whose every answer is judged by its workload.
+//! An arm whose responses are all verified by its workload.
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
@@ -8,7 +8,7 @@ use flint_lab::{Arm, ArmError, Connection, HttpClient, HttpRequest};
 
 use super::{manifest::Manifest, place::Place, shown::Shown};
 
-/// Calls the copies of a place's function in turn.
+/// Calls the copies of a function in turn.
 pub(super) struct Checked {
     address: SocketAddr,
     requests: Arc<[HttpRequest]>,
@@ -31,14 +31,14 @@ impl Checked {
 
 struct Checking {
     address: SocketAddr,
-    /// Nothing after a server has closed it.
+    /// `None` after a server has closed it.
     client: Option<HttpClient>,
     requests: Arc<[HttpRequest]>,
     manifest: Arc<Manifest>,
     size: &'static str,
     shown: Shown,
     next: usize,
-    /// The last answer that was right: another one like it need not be read again.
+    /// The last correct response: an identical one need not be parsed again.
     right: Bytes,
 }
 
@@ -73,7 +73,7 @@ impl Connection for Checking {
         if answer.status != 200 {
             return Err(ArmError::Status { status: answer.status, expected: 200, body: body() });
         }
-        // How long it took is another matter each time.
+        // The duration has to be checked each time.
         if answer.body != self.right || self.right.is_empty() || self.manifest.duration.is_some() {
             self.manifest
                 .verify(self.size, &answer.body, took)

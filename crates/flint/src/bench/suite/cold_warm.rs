@@ -1,5 +1,5 @@
-//! Single calls, each with what its record says: those that had to wait for an instance, and those that found one. Of a workload that is about many
-//! callers at once, the calls of all of them.
+//! Single calls with their records: those that had to wait for an instance, and those that found one. For a
+//! workload about many concurrent callers, the calls of all of them.
 
 use std::{
     sync::Arc,
@@ -23,34 +23,35 @@ use crate::bench::{caller::Caller, run::Run};
 
 /// Calls of an instance before its steady ones.
 const SETTLING: usize = 2;
-/// Calls that an instance is ready for at once, where it takes several.
+/// Concurrency of an instance that takes several calls.
 const AT_ONCE: usize = 8;
-/// Nobody of a crowd waits longer for all its calls.
+/// Time limit of one caller of a crowd for all its calls.
 const CROWD_WITHIN: Duration = Duration::from_secs(600);
 
-/// What one arm measured of one workload in one round.
+/// The measurements of one arm and workload in one round.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Round {
     samples: Vec<Sample>,
-    /// Of everything that belongs to the functions, after the last call; of what ends with its call, of what is left then.
+    /// Of everything that belongs to the functions, after the last call; without instances that end with
+    /// their call.
     memory: TreeMemory,
     chosen: String,
-    /// Of a crowd: the first calls of all its callers come first among the samples.
+    /// For a crowd: the first calls of all its callers come first among the samples.
     #[serde(default)]
     crowd: Option<Crowded>,
 }
 
-/// A round of many callers at once.
+/// A round of many concurrent callers.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Crowded {
     callers: usize,
-    /// Calls a second, of all of them.
+    /// Calls per second, of all of them.
     rate: f64,
 }
 
 struct Arm {
     strategy: Strategy,
-    /// Nothing when all rounds of all arms were there already.
+    /// `None` if all rounds of all arms were stored already.
     place: Option<Result<Place, String>>,
     caller: Option<Caller>,
     last: Option<Instant>,
@@ -156,14 +157,14 @@ async fn measure(
         if let Some(Err(why)) = &arm.place {
             arm.failed = Some(why.clone());
         }
-        // Its server ends here.
+        // Stops its server.
         arm.place = None;
     }
     Ok(arms)
 }
 
 impl Arm {
-    /// One call when no instance is left, then some more; nothing where there is nobody to call.
+    /// One call when no instance is left, then some more; `None` without a place.
     async fn visit(&mut self, calls: usize) -> Option<anyhow::Result<Round>> {
         if self.failed.is_some() {
             return None;
@@ -186,7 +187,7 @@ async fn round(place: &Place, caller: &mut Caller, calls: usize) -> anyhow::Resu
     caller.reconnect();
     for call in 0..1 + SETTLING + calls {
         let sample = place.call(caller, &place.requests()[0]).await?;
-        // The second call of an instance is not what its hundredth is.
+        // An instance's second call differs from its hundredth.
         if sample.is_cold() || call > SETTLING {
             samples.push(sample);
         }
@@ -231,14 +232,15 @@ async fn round_of_many(place: &Place, crowd: Crowd) -> anyhow::Result<Round> {
     Ok(Round { samples, memory, chosen: place.chosen().to_owned(), crowd })
 }
 
-/// When calls of an arm came.
+/// The situation in which calls came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     /// After a rest, and had to wait for an instance.
     Cold,
-    /// Straight after another one, and had to wait for an instance all the same: what both processors need for it, the one before has just used.
+    /// Right after another one, and had to wait for an instance all the same: caches and clocks are still
+    /// warm.
     Next,
-    /// And found an instance.
+    /// Found an instance.
     Warm,
 }
 
@@ -253,10 +255,11 @@ impl When {
         }
     }
 
-    /// That of a call by its place in its round.
+    /// The situation of a call by its place in its round.
     pub(super) fn of(place: usize, sample: &Sample, crowd: Option<Crowded>) -> Self {
         match (sample.is_cold(), crowd) {
-            // There was no instance for any of them: who was served by another's has waited for it, too.
+            // There was no instance for any of them: a call served by another's instance has waited for it,
+            // too.
             (_, Some(crowd)) if place < crowd.callers => Self::Cold,
             (false, _) => Self::Warm,
             (true, None) if place == 0 => Self::Cold,
@@ -265,13 +268,13 @@ impl When {
     }
 }
 
-/// The calls of an arm that came like that.
+/// An arm's calls in one situation.
 struct Calls<'a> {
     arm: &'a Arm,
     when: When,
     name: String,
     samples: Vec<Sample>,
-    /// Of a crowd, whose calls wait for each other: the rounds' medians, which do not.
+    /// For a crowd, whose calls depend on each other: the rounds' medians, which do not.
     rounds: Option<Vec<f64>>,
 }
 
@@ -307,7 +310,7 @@ fn add(report: &mut Report, title: &str, arms: &[Arm], seed: u64) {
             calls.arm.strategy.is_flints() && calls.arm.strategy.name != reference.arm.strategy.name
         });
         for calls in others {
-            // Where each call makes an instance, users get that also where others are warm.
+            // If each call makes an instance, users get that even where others are warm.
             let is_in_place = calls.when == When::Next && reference.when == When::Warm;
             if calls.when == reference.when || is_in_place {
                 report.comparisons.extend(match (&reference.rounds, &calls.rounds) {

@@ -1,11 +1,11 @@
-//! What an answer has to be: the rules of a workload's `expect`.
+//! Verification rules: a workload's `expect`.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// All that is said must hold.
+/// All given rules must hold.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rule {
@@ -22,13 +22,13 @@ pub(super) struct Rule {
     absent: bool,
 }
 
-/// `"equals": null` is a rule too.
+/// Distinguishes `"equals": null`, which is a rule, from an absent one.
 fn some<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
 impl Rule {
-    /// What is wrong with `value`, in words.
+    /// The rule that `value` breaks, in words.
     pub(super) fn broken_by(&self, value: Option<&Value>) -> Option<String> {
         let Some(value) = value else {
             return (!self.absent).then(|| "is not there".into());

@@ -1,4 +1,5 @@
-//! What a workload is: the `bench.json` beside its functions; functions/README.md describes the format. Adding a workload needs no Rust.
+//! A workload: the `bench.json` beside its functions, in the format of functions/README.md. Adding a workload
+//! needs no Rust.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::expect::Rule;
 
-/// What back ends say of themselves: by name, their values.
+/// The back ends' values, by back end and key.
 pub(super) type Values = BTreeMap<String, BTreeMap<String, String>>;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -36,25 +37,25 @@ pub(super) struct Manifest {
     /// How it is told to take a certain time.
     #[serde(default)]
     pub(super) duration: Option<Told>,
-    /// Settings of the server that it needs, `key=value`.
+    /// Server settings that it needs, `key=value`.
     #[serde(default)]
     pub(super) server: Vec<String>,
     #[serde(default)]
     pub(super) notes: Vec<String>,
-    /// What its answers say of a time that the function has measured.
+    /// A time in its responses that the function has measured.
     #[serde(default)]
     pub(super) says: Option<Says>,
-    /// The input that was asked for by name, instead of that of the size.
+    /// The selected named input, instead of that of the size.
     #[serde(skip)]
     input: Option<String>,
     #[serde(skip)]
     pub(super) folder: PathBuf,
 }
 
-/// A time in ms that answers have.
+/// A time in ms within responses.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Says {
-    /// Where in the answer.
+    /// Its JSON pointer.
     pub(super) at: String,
 }
 
@@ -68,7 +69,7 @@ pub(super) struct Variant {
     pub(super) sequences: BTreeMap<String, Vec<String>>,
 }
 
-/// A function of it.
+/// A function of the workload.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Deployed {
     pub(super) name: String,
@@ -86,10 +87,10 @@ pub(super) struct Deployed {
     pub(super) network: Option<String>,
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
-    /// The arguments that it is called with before its snapshot is taken.
+    /// The arguments of warm-up calls.
     #[serde(default)]
     warmup: Vec<Value>,
-    /// Its own warm-up calls it: it has to be there before.
+    /// Called by its own warm-up, before which it has to exist.
     #[serde(default)]
     pub(super) calls_itself: bool,
 }
@@ -105,7 +106,7 @@ struct Sized {
     crowd: Option<Crowd>,
 }
 
-/// Callers at once, each of which calls so often, one call after the other.
+/// Concurrent callers, each with this number of calls, one after the other.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct Crowd {
     pub(super) callers: usize,
@@ -117,16 +118,16 @@ struct Oracle {
     program: Vec<String>,
 }
 
-/// A workload that takes as long as it is told, in ms.
+/// A workload that takes a given time, in ms.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Told {
     /// The parameter.
     pub(super) param: String,
-    /// Where the answer repeats it.
+    /// Where the response repeats it.
     pub(super) answer: String,
 }
 
-/// The clocks that a function sleeps by tick by milliseconds, and Node.js rounds its timers down to one.
+/// Functions sleep by clocks that tick in milliseconds, and Node.js rounds its timers down.
 const CLOCK: Duration = Duration::from_millis(2);
 
 impl Told {
@@ -136,7 +137,7 @@ impl Told {
         Some(Duration::from_millis(ms))
     }
 
-    /// Whether the answer to a call that was told `ms` repeats that, and was so long on its way.
+    /// Verifies that the response to a call told `ms` repeats that, and took as long.
     pub(super) fn verify(&self, ms: u64, body: &[u8], took: Duration) -> Result<(), String> {
         not_before(Duration::from_millis(ms), took)?;
         let said: Value = serde_json::from_slice(body).map_err(|error| format!("it is not JSON: {error}"))?;
@@ -147,7 +148,7 @@ impl Told {
     }
 }
 
-/// What was told to take `told` and was answered before has not done it, whatever it says.
+/// Refuses a response that came earlier than the time told, whatever it says.
 fn not_before(told: Duration, took: Duration) -> Result<(), String> {
     match took.saturating_add(CLOCK) >= told {
         true => Ok(()),
@@ -164,10 +165,10 @@ struct Warmup {
     size: String,
 }
 
-/// Folders that hold packages, not workloads.
+/// Folders with packages, not workloads.
 const FOREIGN: [&str; 5] = ["node_modules", "virtualenv", "build", "target", ".git"];
 
-/// All workloads below `functions`; one that cannot be read is an error that names it.
+/// All workloads below `functions`; an unreadable one is an error that names it.
 pub(super) fn all(functions: &Path) -> anyhow::Result<Vec<Manifest>> {
     let (mut found, mut folders) = (Vec::new(), vec![(functions.to_owned(), 0)]);
     while let Some((folder, depth)) = folders.pop() {
@@ -187,7 +188,7 @@ pub(super) fn all(functions: &Path) -> anyhow::Result<Vec<Manifest>> {
     Ok(found)
 }
 
-/// The folder of the workloads, when this runs somewhere in Flint's repository.
+/// The folder of the workloads, if run within Flint's repository.
 pub(in crate::bench) fn functions() -> anyhow::Result<PathBuf> {
     let here = std::env::current_dir().context("finding the current directory")?;
     here.ancestors()
@@ -210,12 +211,12 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// A folder of the repository that the workload lies in.
+    /// The folder of that name in the workload's folder or its nearest ancestor that has one.
     pub(super) fn beside(&self, name: &str) -> Option<PathBuf> {
         self.folder.ancestors().map(|folder| folder.join(name)).find(|folder| folder.is_dir())
     }
 
-    /// How it is called in reports.
+    /// Its title in reports.
     pub(super) fn title(&self, variant: &Variant) -> String {
         match &self.input {
             None => format!("{} {}", self.name, variant.name),
@@ -223,12 +224,12 @@ impl Manifest {
         }
     }
 
-    /// Its inputs beside those of the sizes that every workload has.
+    /// Its named inputs, besides those of the sizes that every workload has.
     pub(super) fn inputs(&self) -> impl Iterator<Item = &str> {
         self.sizes.keys().map(String::as_str).filter(|name| !["test", "small", "large"].contains(name))
     }
 
-    /// The same with one of these.
+    /// The workload with one of these.
     pub(super) fn with_input(&self, name: &str) -> Self {
         Self { input: Some(name.to_owned()), ..self.clone() }
     }
@@ -238,12 +239,12 @@ impl Manifest {
         self.sizes.get(size).with_context(|| format!("{} has no size {size}", self.name))
     }
 
-    /// What is called: the variant's entry, unless the size has one of its own.
+    /// The called function: the variant's entry, unless the size has one of its own.
     pub(super) fn entry<'a>(&'a self, variant: &'a Variant, size: &str) -> anyhow::Result<&'a str> {
         Ok(self.size(size)?.entry.as_deref().unwrap_or(&variant.entry))
     }
 
-    /// How many call at once, where that is what the workload is about.
+    /// The number of concurrent callers, if the workload is about that.
     pub(super) fn crowd(&self, size: &str) -> Option<Crowd> {
         self.size(size).ok()?.crowd
     }
@@ -253,8 +254,8 @@ impl Manifest {
         self.filled(&self.size(size)?.params, values)
     }
 
-    /// The arguments of the calls that warm up one of its functions. What is called itself has those of the workload's warm-up, or of the measured call, unless
-    /// there are some of its own; what others call has its own.
+    /// The arguments of warm-up calls of one of its functions. The entry has its own, or else those of the
+    /// workload's warm-up or of the measured call; other functions have their own.
     pub(super) fn events(
         &self,
         function: &Deployed,
@@ -275,7 +276,7 @@ impl Manifest {
         function.warmup.iter().map(|params| self.filled(params, values)).collect()
     }
 
-    /// `{"$file": …}` becomes the file's bytes in base64, and `${back-end.key}` what the back end said.
+    /// Replaces `{"$file": …}` by the file's bytes in base64, and `${back-end.key}` by the back end's value.
     fn filled(&self, value: &Value, values: &Values) -> anyhow::Result<Value> {
         Ok(match value {
             Value::Object(fields) => match fields.get("$file").and_then(Value::as_str) {
@@ -301,7 +302,8 @@ impl Manifest {
         })
     }
 
-    /// Whether a response's body is what it has to be at this size. `took`: from the sending of the request to the end of its answer, by the caller's clock.
+    /// Verifies a response's body at this size. `took` is the time from sending the request to the end of its
+    /// response, by the caller's clock.
     pub(super) fn verify(&self, size: &str, body: &[u8], took: Duration) -> Result<(), String> {
         let size = self.size(size).map_err(|error| error.to_string())?;
         self.took_its_time(size, None, took)?;
@@ -317,7 +319,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether a call that took so long has done what it was told: `ms`, where the call said that, otherwise what all calls of this size are told.
+    /// Verifies that a call took the time it was told: `ms`, or else that of all calls of this size.
     pub(super) fn in_time(&self, size: &str, ms: Option<u64>, took: Duration) -> Result<(), String> {
         self.took_its_time(self.size(size).map_err(|error| error.to_string())?, ms, took)
     }
@@ -328,7 +330,7 @@ impl Manifest {
         told.map_or(Ok(()), |told| not_before(told, took))
     }
 
-    /// What an answer says of a time that the function has measured, in µs.
+    /// A time in a response that the function has measured, in µs.
     pub(super) fn said(&self, body: &[u8]) -> Option<f64> {
         let says = self.says.as_ref()?;
         let answer: Value = serde_json::from_slice(body).ok()?;
@@ -339,7 +341,7 @@ impl Manifest {
         self.oracle.is_some()
     }
 
-    /// Asks the workload's own program, where it has one.
+    /// Verifies a response by the workload's own program, if it has one.
     pub(super) fn ask_oracle(
         &self,
         size: &str,
@@ -363,7 +365,7 @@ impl Manifest {
     }
 }
 
-/// Puts in what back ends said.
+/// Replaces variables by the back ends' values.
 pub(super) fn substitute(text: &str, values: &Values) -> anyhow::Result<String> {
     let (mut rest, mut out) = (text, String::new());
     while let Some((before, after)) = rest.split_once("${") {
@@ -451,7 +453,7 @@ mod tests {
             chain.events(function, is_entry, "test", &values).map_err(|error| error.to_string())
         };
         assert_eq!(events(0, false).unwrap(), [json!({ "n": 1 }), json!({ "url": "http://x" })]);
-        // The workload's own is for what is called.
+        // The workload's own warm-up is for the entry.
         assert_eq!(events(1, true).unwrap(), [json!({})]);
         assert!(events(2, false).unwrap_err().starts_with("cold is called by others, and "));
     }

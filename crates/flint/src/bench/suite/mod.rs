@@ -1,4 +1,4 @@
-//! Experiments whose workloads are read from `functions/*/*/bench.json`: which suites, in which ways, by which procedure.
+//! Experiments with workloads from `functions/*/*/bench.json`: their suites, arms and procedures.
 
 mod back_ends;
 mod baseline;
@@ -43,7 +43,7 @@ use super::{
 pub(super) struct Suite {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
-    /// Which suites of workloads; all of each.
+    /// The suites of workloads, each as a whole.
     suites: &'static [&'static str],
     arms: &'static [Strategy],
     procedure: Procedure,
@@ -54,11 +54,11 @@ pub(super) struct Suite {
 enum Procedure {
     /// Single calls, with and without an instance.
     ColdWarm,
-    /// More and more callers at once.
+    /// Increasing numbers of concurrent callers.
     Sweep,
     /// A call every second.
     Paced,
-    /// Azure's trace.
+    /// Azure's traces.
     Replay,
 }
 
@@ -89,7 +89,7 @@ impl Suite {
         }
     }
 
-    /// What `--set` may say of it.
+    /// Its valid options of `--set`.
     pub(super) const fn options(&self) -> &'static [&'static str] {
         match self.procedure {
             Procedure::ColdWarm => &["functions", "workload", "variant", "input"],
@@ -110,7 +110,7 @@ impl Suite {
         }
     }
 
-    /// The arms that were asked for.
+    /// The requested arms.
     fn chosen(&self, run: &Run) -> anyhow::Result<Vec<Strategy>> {
         check_arms(&run.effort.arms, self.arms.iter().map(|arm| arm.name))?;
         let asked = |arm: &&Strategy| {
@@ -119,7 +119,7 @@ impl Suite {
         Ok(self.arms.iter().filter(asked).copied().collect())
     }
 
-    /// The folders of its workloads, and what stands beside them for all of a suite; `--set workload=A,B` leaves only those.
+    /// The folders of its workloads, and files shared by a suite; `--set workload=A,B` selects some.
     pub(super) fn folders(&self, effort: &Effort) -> anyhow::Result<Vec<PathBuf>> {
         let asked = effort.set.get("workload");
         let mut found = BTreeSet::new();
@@ -136,8 +136,8 @@ impl Suite {
         Ok(found.into_iter().collect())
     }
 
-    /// The workloads in their languages; `--set workload=A,B` and `--set variant=A,B` leave only those, `--set input=A,B` those that have such inputs, with each
-    /// of them.
+    /// The workloads in their languages; `--set workload=A,B` and `--set variant=A,B` select some,
+    /// `--set input=A,B` those with such inputs, once for each input.
     fn workloads(&self, run: &Run) -> anyhow::Result<Vec<(Manifest, Variant)>> {
         let folder = functions_of(&run.effort)?;
         let wanted = |key: &str, name: &str| {
@@ -174,7 +174,7 @@ impl Suite {
         matches!(self.procedure, Procedure::ColdWarm)
     }
 
-    /// What is promised, of nothing that was measured.
+    /// The promises, without measurements.
     #[cfg(test)]
     pub(super) fn targets_of_nothing(&self) -> Vec<flint_lab::Target> {
         let mut report = Report::default();
@@ -185,14 +185,14 @@ impl Suite {
         report.targets
     }
 
-    /// Puts the promises beside what was measured.
+    /// Adds the promises to the measurements.
     fn judge(&self, report: &mut Report) {
         let targets: Vec<_> = self.promised.iter().map(|promise| promise.judge(report)).collect();
         report.targets.extend(targets);
     }
 }
 
-/// Each workload with each of the inputs that `--set input=A,B` names and it has; all of them as they are where nothing is named.
+/// Each workload with each of its inputs named by `--set input=A,B`; without that, all of them unchanged.
 fn with_inputs(run: &Run, manifests: Vec<Manifest>) -> anyhow::Result<Vec<Manifest>> {
     let Some(list) = run.effort.set.get("input") else { return Ok(manifests) };
     let asked = |manifest: &Manifest| {
@@ -238,7 +238,7 @@ mod tests {
                     );
                 }
             }
-            // Those of a replay are of every workload that it is asked to replay.
+            // Those of a replay apply to every replayed workload.
             assert!(
                 suite.promised.is_empty() == matches!(suite.procedure, Procedure::Replay),
                 "{}",
@@ -248,7 +248,7 @@ mod tests {
         for workload in &workloads {
             for size in [Size::Test, Size::Small, Size::Large] {
                 let size = size.as_str();
-                // An answer of nothing is wrong for each of them.
+                // An empty response is wrong for each of them.
                 assert!(workload.verify(size, b"", Duration::MAX).is_err(), "{} {size}", workload.name);
                 for variant in &workload.variants {
                     workload.entry(variant, size).unwrap();
@@ -256,7 +256,7 @@ mod tests {
                         let is_entry = function.name == variant.entry;
                         let is_warmed_up = workload.params(size, &manifest::Values::new()).is_err()
                             || workload.events(function, is_entry, size, &manifest::Values::new()).is_ok();
-                        // Others call it, so it comes before them.
+                        // Called by others, so it comes before them.
                         let is_last = at + 1 == variant.functions.len();
                         assert!(
                             is_warmed_up && (!is_entry || is_last),

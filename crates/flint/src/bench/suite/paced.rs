@@ -1,5 +1,5 @@
-//! One client that calls every second, as in the evaluation of OpenWhisk: what single calls take over time, and how much memory and
-//! another way of starting change that.
+//! One client that calls every second, as in the evaluation of OpenWhisk: the course of latencies over time,
+//! by memory and kind of start.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,8 +24,8 @@ use crate::bench::{
     run::Run,
 };
 
-/// The evaluation's two settings of OpenWhisk's way, a sandbox with a runtime of its own that stays; a real container; Flint's other ways;
-/// Flint as it is. Memory in MB.
+/// The evaluation's two settings of OpenWhisk's way, a sandbox with its own runtime that is kept; a real
+/// container; Flint's other ways; Flint's default. Memory in MB.
 pub(super) const ARMS: [(&str, Strategy, u64); 8] = [
     ("openwhisk", OPENWHISK, 512),
     ("default", SPAWN_WARM, 256),
@@ -52,7 +52,7 @@ pub(super) async fn run(
     workloads: &[(Manifest, Variant)],
 ) -> anyhow::Result<Report> {
     check_arms(&run.effort.arms, ARMS.iter().map(|arm| arm.0))?;
-    // A cold start comes once a round, with the server.
+    // There is one cold start per round, with the server.
     let rounds = run.effort.rounds(if run.effort.quick { 1 } else { 10 });
     let seconds = at_least_one(run, "seconds", if run.effort.quick { 4.0 } else { 60.0 })? as u64;
     let mut report = run.report(suite.name);
@@ -155,13 +155,13 @@ fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<R
                 pss_bytes: median(&memory).map(|bytes| bytes as u64),
                 series: if steady == Some(when) { over_time(&rounds[0].calls) } else { Vec::new() },
                 failures: (failures.calls() > 0).then(|| failures.clone()),
-                // Calls come by a clock, however many are under way.
+                // Calls come by a clock, however many are in progress.
                 concurrency: None,
                 ..row(&format!("{name} {}", when.as_str()), title, &samples, seed)
             });
         }
     }
-    // What is started for each call, or was ahead of it, is what users get where others are warm.
+    // An instance started for each call, or ahead of it, is what users get where others are warm.
     for (theirs, ours) in [(When::Cold, When::Cold), (When::Warm, When::Warm), (When::Warm, When::Next)] {
         let of = |wanted: &str, when| {
             let found = measured.iter().find(|(name, _)| *name == wanted);
@@ -177,10 +177,10 @@ fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<R
     }
 }
 
-/// The calls of a round that came like that: nothing but its first one finds a server on which nothing has run.
+/// The calls of a round in this situation: only its first one finds a server on which nothing has run.
 fn came(round: &Round, when: When) -> Vec<Sample> {
     let mut calls: Vec<&Recorded> = round.calls.iter().collect();
-    // They are noted as they are answered.
+    // They are recorded in the order of their responses.
     calls.sort_by(|a, b| (a.at_s - a.sample.latency / 1e6).total_cmp(&(b.at_s - b.sample.latency / 1e6)));
     let placed = calls.into_iter().enumerate();
     placed

@@ -1,4 +1,4 @@
-//! Where a workload is called: a Flint server, or a baseline.
+//! The target of a workload's calls: a Flint server, or a baseline.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::bench::caller::{Called, Caller};
 
-/// A workload that can be called, in one way.
+/// A workload that can be called in one way.
 pub(super) struct Place {
     at: At,
     manifest: Manifest,
@@ -24,7 +24,7 @@ pub(super) struct Place {
     is_chain: bool,
     /// No instance is left when its call is over.
     ends_with_its_call: bool,
-    /// How long an idle instance stays.
+    /// Keep-alive of idle instances.
     keep_alive: Duration,
     shown: Shown,
 }
@@ -50,7 +50,7 @@ impl Place {
                 let stays = !wish.wasm && wish.asked.is_none_or(|(_, reuse)| reuse != "never");
                 if is_chain && stays && needed > options.keep_alive {
                     options.keep_alive = needed;
-                    // The ports and the network of its back ends are free again before others want them.
+                    // Releases the ports and the network of its back ends before others need them.
                     drop(site);
                     site = Site::open(manifest, variant, wish, options.clone()).await?;
                 }
@@ -82,7 +82,7 @@ impl Place {
         Caller::new(self.address())
     }
 
-    /// A request for each copy.
+    /// One request per copy.
     pub(super) fn requests(&self) -> &[HttpRequest] {
         match &self.at {
             At::Flint(site) => &site.requests,
@@ -90,7 +90,7 @@ impl Place {
         }
     }
 
-    /// The same with other arguments, by copy.
+    /// A request with other arguments, by copy.
     pub(super) fn request(&self, copy: usize, params: &serde_json::Value) -> HttpRequest {
         match &self.at {
             At::Flint(site) => site.request(copy, params),
@@ -106,7 +106,7 @@ impl Place {
         }
     }
 
-    /// Releases of the baseline or the back ends, by their names, as far as these say them.
+    /// Versions of the baseline or the back ends, as far as known.
     pub(super) fn versions(&self) -> Vec<(String, String)> {
         match &self.at {
             At::Flint(site) => site.back_ends.versions(),
@@ -122,8 +122,8 @@ impl Place {
         }
     }
 
-    /// Their memory when a call has just been answered: with the instances that stay, and without those that are about to go. What is half gone belongs to nobody, and
-    /// each look would find another half.
+    /// Their memory right after a response: with the instances that stay, and without those about to end. A
+    /// process that is half gone is not counted, since each look would find a different half.
     pub(super) async fn memory_between_calls(&self) -> TreeMemory {
         let belongings = self.belongings();
         if self.ends_with_its_call {
@@ -136,17 +136,18 @@ impl Place {
         &self.manifest
     }
 
-    /// After so long without a call no instance is left: idle ones are looked for every quarter of the time that they stay, and take a moment to stop.
+    /// Time without a call after which no instance is left: idle ones are looked for every quarter of the
+    /// keep-alive, and take a moment to stop.
     pub(super) fn gone_after(&self) -> Duration {
         self.keep_alive.mul_f64(1.25) + Duration::from_millis(550)
     }
 
-    /// Answers that the workload's own program is to be shown.
+    /// Responses to be verified by the workload's own program.
     pub(super) const fn shown(&self) -> &Shown {
         &self.shown
     }
 
-    /// Shows the workload's own program answers of what was just measured; an arm with a wrong one has no figures.
+    /// Verifies recent responses by the workload's own program; an arm with a wrong one has no figures.
     pub(super) fn judge(&self) -> anyhow::Result<()> {
         let none = Values::new();
         let values = match &self.at {
@@ -157,7 +158,7 @@ impl Place {
         self.shown.judge(&self.manifest, self.size, values)
     }
 
-    /// One call, judged, with where its time went.
+    /// Makes one call, verified, with its stations.
     pub(super) async fn call(&self, caller: &mut Caller, request: &HttpRequest) -> anyhow::Result<Sample> {
         let began = std::time::SystemTime::now();
         let (answer, latency) =
@@ -182,20 +183,20 @@ impl Place {
                 if !self.is_chain {
                     return Ok(sample);
                 }
-                // Its own record is there last.
+                // Its own record is written last.
                 Ok(Sample::of_chain(&called, &caller.since(began).await?))
             }
         }
     }
 }
 
-/// How long the parts of a chain are kept so that they are there when it is called again: between its turns a part is idle for nearly as long as the whole
-/// chain takes. `took`: its first, cold call.
+/// The keep-alive for the parts of a chain, so that they are there when it is called again: between its
+/// turns, a part is idle for nearly as long as the whole chain takes. `took` is the first, cold call.
 fn outlasting(usual: Duration, took: Option<Duration>) -> Duration {
     usual.max(took.unwrap_or_default() * 2)
 }
 
-/// What a baseline says of a call.
+/// A baseline's sample of a call.
 pub(super) fn baseline_sample(answer: &HttpAnswer, latency: Duration) -> Sample {
     let us = |name: &str| answer.header(name).and_then(|value| value.parse().ok());
     Sample {

@@ -1,30 +1,30 @@
-//! What is promised of two arms: that one does so many times as well as the other.
+//! Promises about two arms: one is a certain factor better than the other.
 
 use flint_lab::{ArmReport, Report, Target};
 
 use crate::bench::holds::Holds;
 
-/// Rows of a report, and how far apart they are at least.
+/// Two rows of a report, and their minimum ratio.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Promise {
-    /// Its number in SPECIFICATION.md; published figures of others have none.
+    /// Its number in SPECIFICATION.md; figures published by others have none.
     pub(super) number: Option<&'static str>,
     pub(super) figure: Figure,
-    /// The function and the arm's row that take more.
+    /// The function and arm that take more.
     pub(super) slow: (&'static str, &'static str),
     /// Those that take less.
     pub(super) fast: (&'static str, &'static str),
     pub(super) times: f64,
 }
 
-/// What is compared.
+/// The compared figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Figure {
     /// Median latency, from request to answer.
     Latency,
-    /// Until instances were there with their code loaded.
+    /// Until instances were ready.
     Start,
-    /// Calls a second; the slow one makes fewer.
+    /// Calls per second; the slow one makes fewer.
     Rate,
     /// Memory (PSS).
     Memory,
@@ -34,16 +34,16 @@ impl Figure {
     fn of(self, row: &ArmReport) -> Option<f64> {
         match self {
             Self::Latency => row.latency_us.as_ref().map(|latency| latency.p50),
-            // Of a chain all that its parts waited.
+            // For a chain, the sum of its parts' waits.
             Self::Start => row.waits_us.or(row.start_us),
-            // The more of it, the less a call takes.
+            // The reciprocal: the time per call.
             Self::Rate => row.calls_per_s.map(f64::recip),
             Self::Memory => row.pss_bytes.map(|bytes| bytes as f64),
         }
         .filter(|value| value.is_finite() && *value > 0.0)
     }
 
-    /// How many calls it is the median of; nothing where it is of whole rounds.
+    /// The number of calls behind the median; `None` if it is a median of whole rounds.
     const fn values(self, row: &ArmReport) -> Option<u64> {
         match self {
             Self::Latency | Self::Start => row.n,
@@ -74,7 +74,7 @@ impl Promise {
         Self { number: Some(number), figure, slow: (function, slow), fast: (function, fast), times }
     }
 
-    /// The same, where others have published the figure.
+    /// The same for a figure that others have published.
     pub(super) const fn published(
         figure: Figure,
         function: &'static str,
@@ -85,7 +85,7 @@ impl Promise {
         Self { number: None, figure, slow: (function, slow), fast: (function, fast), times }
     }
 
-    /// It beside what `report` has measured: with the most callers that both were measured with.
+    /// Judges it by `report`, at the largest number of callers that both were measured with.
     pub(super) fn judge(&self, report: &Report) -> Target {
         let rows = |(function, arm): (&str, &str)| -> Vec<&ArmReport> {
             let has = |row: &&ArmReport| row.arm == arm && row.function.as_deref() == Some(function);
@@ -106,7 +106,7 @@ impl Promise {
         Target::at_least(&name, ratio, self.times).of(self.number).unless(holds.unjudged())
     }
 
-    /// Of how many calls the two are medians, at least.
+    /// The smaller number of calls behind the two medians.
     fn fewest(&self, (slow, fast): (&ArmReport, &ArmReport)) -> Option<usize> {
         [slow, fast].into_iter().filter_map(|row| self.figure.values(row)).min().map(|calls| calls as usize)
     }
@@ -148,7 +148,7 @@ mod tests {
             (judged(Figure::Rate, 11.0).value, judged(Figure::Rate, 11.0).met),
             (Some(10.0), Some(false))
         );
-        // Of another size it is another figure, and of few calls none.
+        // With another size it is another figure, and with few calls none.
         let other = Report { settings: serde_json::json!({ "size": "large" }), ..report.clone() };
         let large = Promise::of("E1", Figure::Latency, "f node", "a", "b", 5.0).judge(&other);
         let why = "it is promised of the size small, and this run is of the size large";
@@ -159,7 +159,7 @@ mod tests {
         let promise = Promise::of("E1", Figure::Latency, "f node", "a", "b", 5.0);
         let why = "there are too few values, 4: it takes 5, by --repeat";
         assert_eq!((promise.judge(&few).met, promise.judge(&few).unjudged), (None, not_measured(why)));
-        // What one of the two does not have is not measured.
+        // A figure that one of the two lacks is not measured.
         assert_eq!(judged(Figure::Start, 1.0).met, None);
         assert_eq!(Promise::published(Figure::Memory, "g", "a", "b", 1.0).judge(&report).promise, None);
     }

@@ -1,4 +1,4 @@
-//! An arm that notes every call, so that its activation record can be asked for afterwards.
+//! An arm that notes every call, so that its activation record can be read afterwards.
 
 use std::{
     net::SocketAddr,
@@ -23,27 +23,27 @@ use crate::bench::caller::{Called, Caller};
 pub(super) struct Recorded {
     /// When it was answered, in seconds since the load began.
     pub(super) at_s: f64,
-    /// What the schedule said to call.
+    /// The scheduled call.
     pub(super) which: usize,
     pub(super) sample: Sample,
 }
 
-/// Calls as they were noted.
+/// Calls as noted.
 struct Noted {
     at_s: f64,
     which: usize,
     call: Call,
 }
 
-/// What is known of a call so far.
+/// A noted call.
 enum Call {
-    /// Flint's record of it says more.
+    /// Flint has a record of it.
     Recorded(Called),
-    /// All there is.
+    /// Complete.
     Known(Sample),
 }
 
-/// Whether the answer to that request, which took so long from its sending, is right.
+/// Verifies the response to that request and its time.
 pub(super) type Check = Arc<dyn Fn(usize, &[u8], Duration) -> Result<(), String> + Send + Sync>;
 
 /// Sends request n when the schedule says n.
@@ -57,7 +57,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Calls the copies of a place's function: copy n when the schedule says n.
+    /// Calls copy n of a function when the schedule says n.
     pub(super) fn of(place: &Place) -> Self {
         let (manifest, size): (Manifest, _) = (place.manifest().clone(), place.size);
         let check: Check = Arc::new(move |_, body, took| manifest.verify(size, body, took));
@@ -68,7 +68,7 @@ impl Recorder {
         Self { address, requests, check, shown, begin: Instant::now(), noted: Arc::default() }
     }
 
-    /// Every call that was answered rightly, with what its record says, in the order of the answers.
+    /// Every correctly answered call with its record's times, in the order of responses.
     pub(super) async fn records(&self, mut caller: Caller) -> anyhow::Result<Vec<Recorded>> {
         let noted = std::mem::take(&mut *self.noted.lock().unwrap_or_else(PoisonError::into_inner));
         let mut records = Vec::with_capacity(noted.len());
@@ -120,7 +120,7 @@ impl Connection for Recording {
         let sent = Instant::now();
         let answer = self.client.exchange(&self.requests[which % self.requests.len()]).await?;
         let took = sent.elapsed();
-        // What it waited for a connection, or for a generator that was late, its caller waited too.
+        // Waiting for a connection, or for a late generator, counts for the caller too.
         let latency = intended.elapsed();
         let body = || String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
         if answer.status != 200 {
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that says at once that it has slept.
+    /// A server that claims at once to have slept.
     async fn liar() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -172,7 +172,7 @@ mod tests {
     async fn a_call_that_waited_for_its_turn_has_not_slept_meanwhile() {
         let address = liar().await;
         let request = HttpRequest::new("POST", "/", address, &[], b"{}", 200);
-        // Long enough for a machine that stands still.
+        // Long enough for a stalled machine.
         let long = Duration::from_secs(10);
         let check: Check = Arc::new(move |_, _, took| match took >= long {
             true => Ok(()),

@@ -1,4 +1,4 @@
-//! What single calls took, and what is said about many of them.
+//! Samples of single calls, and their statistics.
 
 use flint_lab::{ArmReport, Latency, Median, median, quantile, thinned};
 use serde::{Deserialize, Serialize};
@@ -10,21 +10,21 @@ use crate::bench::caller::{Called, Stations};
 pub(super) struct Sample {
     /// From the request to the answer.
     pub(super) latency: f64,
-    /// Until an instance was there with its code loaded; nothing when it was there already.
+    /// Until an instance was ready; `None` if it was there already.
     pub(super) start: Option<f64>,
     /// Of that, loading the code.
     pub(super) init: Option<f64>,
-    /// The function itself.
+    /// The function's own time.
     pub(super) run: Option<f64>,
-    /// Until an instance was there, also where that was another call's; nothing where that is not known.
+    /// Until an instance was ready, also one started for another call; `None` if unknown.
     #[serde(default)]
     pub(super) wait: Option<f64>,
-    /// Of a chain: what each of its parts waited for its instance, added up, also where several waited side by side.
+    /// For a chain: the sum of its parts' waits for instances, including concurrent ones.
     #[serde(default)]
     pub(super) waits: Option<f64>,
     /// CPU time.
     pub(super) cpu: Option<f64>,
-    /// What the answer says of a time that the function has measured.
+    /// A time in the response that the function has measured.
     #[serde(default)]
     pub(super) said: Option<f64>,
 }
@@ -44,8 +44,9 @@ impl Sample {
         }
     }
 
-    /// A call of a function that calls others, or of a sequence. Its time is split as that of a single call is: while any part waits for its instance it is
-    /// starting; while none does and any runs it is executing, and what waits for another part meanwhile is not counted twice.
+    /// A call of a function that calls others, or of a sequence. Its time is split like that of a single
+    /// call: it is starting while any part waits for its instance, and executing while none does and any
+    /// runs; the wait of one part for another is not counted twice.
     pub(super) fn of_chain(called: &Called, parts: &[Stations]) -> Self {
         let sum = |pick: fn(&Stations) -> Option<u64>| {
             let all: Vec<u64> = parts.iter().filter_map(pick).collect();
@@ -73,7 +74,7 @@ impl Sample {
     }
 }
 
-/// Stretches of time, in µs: when they begin and how long they are. They may overlap.
+/// Intervals in µs, by begin and length. They may overlap.
 #[derive(Clone)]
 struct Spans(Vec<(u64, u64)>);
 
@@ -86,7 +87,7 @@ impl Spans {
         Self([self.0.as_slice(), &other.0].concat())
     }
 
-    /// How long any of them lasts.
+    /// The length of their union.
     fn covered(&self) -> f64 {
         let mut spans = self.0.clone();
         spans.sort_unstable();
@@ -104,7 +105,7 @@ pub(super) fn latencies(samples: &[Sample]) -> Vec<f64> {
     samples.iter().map(|sample| sample.latency).collect()
 }
 
-/// The median of what the samples that have it say.
+/// The median of a figure over the samples that have it.
 pub(super) fn median_of(samples: &[Sample], pick: fn(&Sample) -> Option<f64>) -> Option<f64> {
     median(&samples.iter().filter_map(pick).collect::<Vec<_>>())
 }
@@ -164,7 +165,8 @@ mod tests {
             ..Stations::default()
         };
         let called = Called { latency: Duration::from_micros(1000), activation: String::new() };
-        // A function starts for 100 and runs for 800. Meanwhile it calls two others side by side, which start for 200 and 250 and run for 50.
+        // A function starts for 100 and runs for 800. Meanwhile it calls two others concurrently, which start
+        // for 200 and 250 and run for 50.
         let parts = [part(0, Some(100), 800), part(300, Some(200), 50), part(300, Some(250), 50)];
         let cold = Sample::of_chain(&called, &parts);
         assert_eq!((cold.start, cold.waits), (Some(350.0), Some(550.0)));

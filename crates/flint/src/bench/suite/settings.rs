@@ -1,4 +1,4 @@
-//! The settings of a workload's server: what its arm stands for.
+//! The server settings of an arm.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::bench::interpreter;
 
-/// Settings as variables of the environment.
+/// Settings as environment variables.
 pub(super) type Settings = Vec<(String, String)>;
 
-/// What the server of an arm is told.
+/// The server settings of an arm.
 pub(super) fn settings(variant: &Variant, wish: Wish, options: &Options) -> anyhow::Result<Settings> {
     let mut settings = vec![
         set("POOL__KEEP_ALIVE", millis(options.keep_alive)),
@@ -30,7 +30,7 @@ pub(super) fn settings(variant: &Variant, wish: Wish, options: &Options) -> anyh
         None => settings.push(set("POOL__KEEP_ALIVE_FORKED", millis(options.keep_alive))),
     }
     if !(wish.is_flints_own() && options.compression.is_some()) {
-        // A cold start brings up its own runtime, as a container platform does.
+        // A cold start brings up its own runtime, as on a container platform.
         settings.push(set("POOL__PREWARM", "0"));
     }
     if wish.lean {
@@ -42,12 +42,12 @@ pub(super) fn settings(variant: &Variant, wish: Wish, options: &Options) -> anyh
     Ok(settings)
 }
 
-/// Flint's own limits of idleness, in the time of a trace: none of them is as long as its replay otherwise.
+/// Flint's own idle limits in the time of a trace: otherwise none of them would fit into its replay.
 fn compressed(wish: Wish, options: &Options, compression: f64) -> Settings {
     let (pool, snapshot) = (PoolConfig::default(), ForkConfig::default());
     let short = |limit: Duration| millis(limit.div_f64(compression));
     let idle = if wish.lean { LEAN_IDLE } else { snapshot.idle };
-    // Who asks for instances that stay has them stay as long as a container does.
+    // If an arm asks for instances that stay, they stay as long as containers.
     let forked = match wish.is_flints_own() {
         true => short(pool.keep_alive_forked),
         false => millis(options.keep_alive),
@@ -59,7 +59,7 @@ fn compressed(wish: Wish, options: &Options, compression: f64) -> Settings {
     ]
 }
 
-/// What stands in for snapshots that are let go early.
+/// Prewarmed runtimes, which stand in for snapshots that are dropped early.
 fn lean(variant: &Variant) -> anyhow::Result<Settings> {
     let mut kinds = BTreeSet::new();
     for function in &variant.functions {
@@ -80,7 +80,7 @@ fn set(key: &str, value: impl Into<String>) -> (String, String) {
 }
 
 fn millis(duration: Duration) -> String {
-    // Nothing stays for no time at all.
+    // Zero is not allowed.
     format!("{}ms", duration.as_millis().max(1))
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::bench::suite::strategy::{By, FLINT, FORK_WARM, LEAN, SPAWN_WARM, Strategy, WASM};
 
-    /// What the server of an arm is told, and what it keeps to where it is told nothing.
+    /// The settings of an arm's server, with the defaults for the others.
     fn told(strategy: Strategy, compression: Option<f64>) -> BTreeMap<String, String> {
         let function = serde_json::json!({ "name": "f", "code": "f.js", "kind": "nodejs" });
         let variant = serde_json::json!({ "name": "node", "entry": "f", "functions": [function] });
@@ -119,7 +119,7 @@ mod tests {
             "SNAPSHOT__IDLE",
             "POOL__PREWARM",
         ];
-        // As it comes: 10 min, 30 s, 10 s, 1 h, one prewarmed runtime of each kind.
+        // Defaults: 10 min, 30 s, 10 s, 1 h, one prewarmed runtime of each kind.
         assert_eq!(of(FLINT, 60.0, keys), ["10000ms", "500ms", "166ms", "60000ms", ""]);
         assert_eq!(of(FLINT, 10.0, keys), ["60000ms", "3000ms", "1000ms", "360000ms", ""]);
         // For little memory: a minute.

@@ -1,5 +1,5 @@
-//! Answers that a workload's own program is shown when the timed part is over. The program is a process of some tenth of a second: asked about each call
-//! meanwhile it would be measured with it.
+//! Collects responses for verification by a workload's own program after the timed part. The program takes
+//! some tenths of a second, and would be measured too if it ran meanwhile.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,10 +9,11 @@ use flint_lab::Random;
 
 use super::manifest::{Manifest, Values};
 
-/// How many answers of a timed part are kept: the first, which a cold start made, and of all later ones an even sample.
+/// Number of responses kept per timed part: the first, from a cold start, and an even sample of all later
+/// ones.
 const KEPT: usize = 4;
 
-/// Collects what the calls of one place are answered; its clones collect together.
+/// Collects responses of one place; clones share the collection.
 #[derive(Clone)]
 pub(super) struct Shown(Arc<Mutex<Sample>>);
 
@@ -27,7 +28,7 @@ impl Shown {
         Self(Arc::new(Mutex::new(Sample { random: Random::new(1), seen: 0, answers: Vec::new() })))
     }
 
-    /// One more answer.
+    /// Adds a response.
     pub(super) fn see(&self, answer: &Bytes) {
         let mut sample = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sample.seen += 1;
@@ -35,7 +36,7 @@ impl Shown {
             sample.answers.push(answer.clone());
             return;
         }
-        // Each of the later ones is kept as probably as any other (reservoir sampling); the first stays.
+        // Reservoir sampling: each later response is kept with equal probability; the first stays.
         let later = sample.seen - 1;
         let at = 1 + sample.random.below(later);
         if let Some(kept) = sample.answers.get_mut(at) {
@@ -43,7 +44,7 @@ impl Shown {
         }
     }
 
-    /// Asks about what was kept since the last time; the error counts the wrong ones.
+    /// Verifies the responses collected since the last time; the error counts the wrong ones.
     pub(super) fn judge(&self, manifest: &Manifest, size: &str, values: &Values) -> anyhow::Result<()> {
         let sample = {
             let mut sample = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +74,7 @@ impl Shown {
 mod tests {
     use super::*;
 
-    /// A workload whose rules accept every object, and whose program only one answer.
+    /// A workload whose rules accept every object, but whose program only one response.
     fn picky() -> Manifest {
         let says = "import json, sys; sys.exit(0 if json.load(sys.stdin)['answer'] == {'image': 'right'} else 'not that picture')";
         let variant = serde_json::json!({ "name": "node", "entry": "f",
@@ -95,7 +96,7 @@ mod tests {
         let see = |text: &'static str| shown.see(&Bytes::from_static(text.as_bytes()));
         (0..3).for_each(|_| see(r#"{"image":"right"}"#));
         assert_eq!(judge(), Ok(()));
-        // Not the first one alone is looked at, nor what was judged before.
+        // Not only the first one is verified, nor one that was verified before.
         see(r#"{"image":"right"}"#);
         see(r#"{"image":"AAAA"}"#);
         let why = judge().unwrap_err();

@@ -1,4 +1,4 @@
-//! One workload brought up in one way: a server of its own, its back ends, its functions.
+//! A workload brought up in one way: its own server, back ends and functions.
 
 use std::{
     collections::HashSet,
@@ -26,23 +26,24 @@ use crate::{
     client::GUEST_KEY,
 };
 
-/// Beyond what the strategy says.
+/// Options beyond the strategy.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) size: &'static str,
-    /// Idle instances go after this long.
+    /// Keep-alive of idle instances.
     pub(super) keep_alive: Duration,
-    /// Memory of each function instead of the workload's own, in MB.
+    /// Memory of each function instead of the workload's, in MB.
     pub(super) memory_mb: Option<u64>,
-    /// Calls at once, where instances are shared.
+    /// Concurrent calls, if instances are shared.
     pub(super) callers: usize,
-    /// How often the functions are deployed, under names of their own.
+    /// How many copies of the functions are deployed, under names of their own.
     pub(super) copies: usize,
-    /// Clones are forked ahead, as users have it; otherwise every call that needs one waits for it.
+    /// Clones are forked ahead, as by default; otherwise every call that needs one waits for it.
     pub(super) standbys: bool,
-    /// Without a first call before what is measured: it would take the cold start away.
+    /// Without a first call before the measurement, which would take the cold start away.
     pub(super) unchecked: bool,
-    /// A trace is replayed, so many times as fast: Flint's own limits of idleness are divided by it, and its own choice is made by a server as it comes.
+    /// A trace is replayed with this speed-up: Flint's own idle limits are divided by it, and Flint's own
+    /// choices are those of a default server.
     pub(super) compression: Option<f64>,
 }
 
@@ -66,24 +67,24 @@ impl Options {
 pub(super) struct Site {
     server: Server,
     pub(super) back_ends: BackEnds,
-    /// Processes that were there before the functions were.
+    /// Processes that existed before the functions.
     before: HashSet<u32>,
-    /// What the server had before the functions were, where they are to be instances inside it.
+    /// The server's memory before the functions, if instances are inside it.
     server_before: Option<TreeMemory>,
     pub(super) manifest: Manifest,
     pub(super) options: Options,
-    /// The name of what is called.
+    /// The name of the entry.
     entry: String,
-    /// A request for each copy.
+    /// One request per copy.
     pub(super) requests: Vec<HttpRequest>,
     /// How Flint runs the entry, in its own words.
     pub(super) chosen: String,
-    /// How long the call took that was made before what is measured.
+    /// The duration of the call before the measurement.
     pub(super) first_took: Option<Duration>,
     _scratch: tempfile::TempDir,
 }
 
-/// Makes what a workload's functions are made of; once, before any site of it.
+/// Builds a workload's functions; once, before any site of it.
 pub(super) fn build(manifest: &Manifest) -> anyhow::Result<()> {
     back_ends::run(&manifest.folder, &manifest.build, &Default::default(), &[], None)
         .with_context(|| format!("building {}", manifest.name))
@@ -157,7 +158,7 @@ impl Site {
             let events = self.events(function, wish, is_entry)?;
             let name = copied(&function.name, copy);
             if !events.is_empty() && function.calls_itself {
-                // Its events find it.
+                // Its warm-up events find it.
                 self.put(function, wish, &name, tools.as_deref(), &[])?;
             }
             let prepared = self.put(function, wish, &name, tools.as_deref(), &events)?;
@@ -194,7 +195,8 @@ impl Site {
         Ok(Prepared::of(&self.server.deployed_with(tools, &code, name, &options)?))
     }
 
-    /// What a function is called with before its snapshot is taken, in an arm in which it is: each one of a chain, so that the arm is what its name says.
+    /// The warm-up events of a function, in an arm with warm-up: for each function of a chain, so that the
+    /// arm's name holds.
     fn events(&self, function: &Deployed, wish: Wish, is_entry: bool) -> anyhow::Result<Vec<Value>> {
         match wish.warmed_up && can_fork(function, wish) {
             true => self.manifest.events(function, is_entry, self.options.size, &self.back_ends.values),
@@ -202,7 +204,7 @@ impl Site {
         }
     }
 
-    /// A call of a copy of what is called.
+    /// A call of a copy of the entry.
     pub(super) fn request(&self, copy: usize, params: &Value) -> HttpRequest {
         let body = params.to_string();
         post(self.address(), &copied(&self.entry, copy), "application/json", body.as_bytes())
@@ -236,7 +238,7 @@ impl Site {
         let has_environment = self.manifest.folder.join(&function.code).join("virtualenv").is_dir();
         match function.kind.as_str() {
             _ if wish.wasm => {}
-            // The interpreter that is there, where the code does not bring one.
+            // The host's interpreter, unless the code brings an environment.
             "python" if !has_environment => add("--kind", interpreter::python()?.kind),
             "java" | "nodejs" => add("--kind", function.kind.clone()),
             _ => {}
@@ -278,7 +280,8 @@ impl Site {
         Ok(())
     }
 
-    /// Another copy of what the first one was built to: building it again would make the same, and take longer than all the rest.
+    /// Copies the built code of the first one: building it again would give the same, and take longer than
+    /// everything else.
     async fn copy_built(&self, name: &str, copy: usize) -> anyhow::Result<()> {
         let first = self.action("GET", &format!("{name}?code=true"), None).await?;
         let mut body = json!({});
@@ -289,7 +292,7 @@ impl Site {
         Ok(())
     }
 
-    /// What the server answers about an action.
+    /// Requests an action from the server.
     async fn action(&self, method: &str, action: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         let headers = [
             format!("authorization: Basic {}", BASE64.encode(GUEST_KEY)),
@@ -303,7 +306,8 @@ impl Site {
         serde_json::from_slice(&answer.body).with_context(|| format!("reading the action {action}"))
     }
 
-    /// One call whose answer the workload's own program is shown, too; of a single copy, since all have the same code.
+    /// Makes one call whose response the workload's own program verifies too; only for one copy, since all
+    /// have the same code.
     async fn check(&mut self) -> anyhow::Result<()> {
         let (size, request) =
             (self.options.size, self.requests.first().context("nothing was deployed")?.clone());
@@ -323,7 +327,8 @@ impl Site {
         self.manifest.ask_oracle(size, &params, &answer.body, &self.back_ends.values)
     }
 
-    /// Instances, the processes that they are forked from, and pools. The server and its launcher were there before; of instances inside the server, it is what that has grown by.
+    /// Instances, zygotes and pools. The server and its launcher existed before; for instances inside the
+    /// server, its growth counts.
     pub(super) fn belongings(&self) -> Belongings {
         Belongings {
             tree: ProcessTree::new(self.pid()),
@@ -333,21 +338,22 @@ impl Site {
     }
 }
 
-/// Whether the arm may have a snapshot of it.
+/// Whether the arm may use a snapshot of it.
 fn can_fork(function: &Deployed, wish: Wish) -> bool {
     matches!(function.kind.as_str(), "nodejs" | "python")
         && !wish.wasm
         && wish.asked.is_none_or(|(start, _)| start == "fork")
 }
 
-/// What puts JavaScript and Python into WebAssembly, where scripts/wasm-tools.sh has installed it; `flint deploy` says what is missing.
+/// The tools for JavaScript and Python in WebAssembly, if scripts/wasm-tools.sh has installed them; otherwise
+/// `flint deploy` reports what is missing.
 fn wasm_tools(manifest: &Manifest) -> Option<PathBuf> {
     let script = manifest.beside("scripts")?.join("wasm-tools.sh");
     let output = Command::new(script).arg("--installed").stdin(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().into())
 }
 
-/// Functions call each other by name, so only what stands alone can be copied.
+/// The name of a copy. Functions call each other by name, so only single functions can be copied.
 fn copied(name: &str, copy: usize) -> String {
     if copy == 0 { name.to_owned() } else { format!("{name}-{copy}") }
 }

@@ -1,4 +1,4 @@
-//! Ways in which a workload is run: the arms of an experiment. docs/benchmarks.md says what each of them is.
+//! The arms of experiments: ways of running a workload. docs/benchmarks.md describes them.
 
 use std::time::Duration;
 
@@ -12,37 +12,38 @@ pub(super) struct Strategy {
     pub(super) by: By,
 }
 
-/// Who runs the function.
+/// What runs the function.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum By {
     /// Flint.
     Flint(Wish),
-    /// A program that others use, by a script of scripts/baselines.
+    /// Another program, by a script of scripts/baselines.
     Baseline(Scripts),
 }
 
-/// What a deploy says.
+/// The options of a deploy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
-    /// `--start`, `--reuse`; nothing: Flint chooses.
+    /// `--start`, `--reuse`; `None`: Flint chooses.
     pub(super) asked: Option<(&'static str, &'static str)>,
-    /// Called with the workload's event before it is frozen, where that is a snapshot.
+    /// Called with the workload's event before the snapshot, if there is one.
     pub(super) warmed_up: bool,
-    /// Calls at once in one instance are as many as callers.
+    /// One instance serves all callers concurrently.
     pub(super) shared: bool,
     /// `--isolation wasm`.
     pub(super) wasm: bool,
-    /// The server is set up for many functions that are called now and then: snapshots go after [`LEAN_IDLE`], prewarmed runtimes stand in.
+    /// The server is configured for many rarely called functions: snapshots expire after [`LEAN_IDLE`], and
+    /// prewarmed runtimes stand in.
     pub(super) lean: bool,
 }
 
-/// How long a snapshot is kept without a call where memory is dear, in the time of a trace.
+/// How long an uncalled snapshot is kept on a lean server, in the time of a trace.
 pub(super) const LEAN_IDLE: Duration = Duration::from_secs(60);
-/// The prewarmed runtimes of a server that is set up so.
+/// Number of prewarmed runtimes on a lean server.
 pub(super) const LEAN_PREWARMED: usize = 3;
 
 impl Wish {
-    /// Whether nothing but what Flint chooses is asked of it.
+    /// Whether everything is left to Flint's choice.
     pub(super) const fn is_flints_own(&self) -> bool {
         self.asked.is_none() && !self.wasm
     }
@@ -53,7 +54,7 @@ impl Wish {
 pub(super) struct Scripts {
     pub(super) node: Option<&'static str>,
     pub(super) python: Option<&'static str>,
-    /// The function is all there is of it: its whole memory counts, and no call of it is cold.
+    /// It is nothing but the function: its whole memory counts, and no call of it is cold.
     pub(super) is_plain: bool,
 }
 
@@ -73,37 +74,37 @@ const fn baseline(name: &'static str, script: &'static str) -> Strategy {
     Strategy { name, by: By::Baseline(scripts) }
 }
 
-/// A fresh sandbox and a fresh process for each call.
+/// A new sandbox and process for each call.
 pub(super) const SPAWN_NEVER: Strategy = asked("spawn-never", "spawn", "never");
-/// A sandbox with a runtime of its own that stays for further calls; none is prewarmed.
+/// A sandbox with its own runtime, kept for further calls; none is prewarmed.
 pub(super) const SPAWN_WARM: Strategy = asked("spawn-warm", "spawn", "warm");
-/// A clone of a snapshot taken when the code was loaded and had never run: FIREWORKS' OS snapshot.
+/// A clone of a snapshot whose code was loaded but never run: FIREWORKS' OS snapshot.
 pub(super) const UNWARMED: Strategy = asked("fork-never-unwarmed", "fork", "never");
-/// A clone of a snapshot taken after the code was compiled, for each call: FIREWORKS' post-JIT snapshot.
+/// A clone of a snapshot whose code was compiled, for each call: FIREWORKS' post-JIT snapshot.
 pub(super) const FORK_NEVER: Strategy = warmed_up("fork-never", "never");
 /// The same, kept for further calls.
 pub(super) const FORK_WARM: Strategy = warmed_up("fork-warm", "warm");
 /// A WebAssembly instance for each call.
 pub(super) const WASM: Strategy =
     Strategy { name: "wasm", by: By::Flint(Wish { wasm: true, ..NOTHING_ASKED }) };
-/// One instance for all callers, as Photons has it.
+/// One instance for all callers, as in Photons.
 pub(super) const CONCURRENT: Strategy = Strategy {
     name: "spawn-concurrent",
     by: By::Flint(Wish { asked: Some(("spawn", "warm")), shared: true, ..NOTHING_ASKED }),
 };
-/// What Flint does when nobody says anything but the warm-up event.
+/// Flint's default, given the warm-up event only.
 pub(super) const FLINT: Strategy =
     Strategy { name: "flint", by: By::Flint(Wish { warmed_up: true, ..NOTHING_ASKED }) };
 
-/// The same on a server that is set up for little memory.
+/// The same on a lean server.
 pub(super) const LEAN: Strategy =
     Strategy { name: "flint-lean", by: By::Flint(Wish { warmed_up: true, lean: true, ..NOTHING_ASKED }) };
 
-/// Containers that runc makes and that are kept for further calls.
+/// Containers made by runc and kept for further calls.
 pub(super) const OPENWHISK: Strategy = baseline("openwhisk", "openwhisk");
-/// The same, in gVisor.
+/// The same in gVisor.
 pub(super) const GVISOR: Strategy = baseline("gvisor", "gvisor");
-/// One warm container, a process of its own for each call.
+/// One warm container, with a process for each call.
 pub(super) const OPENFAAS: Strategy = baseline("openfaas-classic", "openfaas-classic");
 /// A server process of the language, without isolation.
 pub(super) const FRAMEWORK: Strategy = Strategy {
@@ -114,14 +115,15 @@ pub(super) const FRAMEWORK: Strategy = Strategy {
         is_plain: true,
     }),
 };
-/// An isolate of V8 in one process.
+/// A V8 isolate in one process.
 pub(super) const WORKERD: Strategy = Strategy {
     name: "workerd",
     by: By::Baseline(Scripts { node: Some("workerd"), python: None, is_plain: true }),
 };
 
 impl Strategy {
-    /// What the others are compared with: a sandbox, a runtime's start and the loading of the code, in a container and in Flint's own.
+    /// Whether it is a reference: a sandbox with the start of a runtime and the loading of the code, in a
+    /// container or Flint's own.
     pub(super) fn is_reference(&self) -> bool {
         [OPENWHISK.name, SPAWN_WARM.name].contains(&self.name)
     }
@@ -130,7 +132,8 @@ impl Strategy {
         matches!(self.by, By::Flint(Wish { lean: true, .. }))
     }
 
-    /// Whether every call gets an instance that ends with it. WebAssembly's are inside the server, and gone when the answer is there.
+    /// Whether every call gets an instance that ends with it. WebAssembly instances are inside the server,
+    /// and gone once it has answered.
     pub(super) fn ends_with_its_call(&self) -> bool {
         match self.by {
             By::Flint(wish) => !wish.wasm && wish.asked.is_none_or(|(_, reuse)| reuse == "never"),
@@ -143,10 +146,10 @@ impl Strategy {
     }
 }
 
-/// What a comparison is made by, of the values of two arms of one function.
+/// How the values of two arms of one function are compared.
 type Compare = fn(&str, (&str, &[f64]), (&str, &[f64])) -> Option<Comparison>;
 
-/// Each of the references beside each of Flint's arms, by what their calls or rounds took.
+/// Compares each reference with each of Flint's arms, by their calls or rounds.
 pub(super) fn compared(title: &str, arms: &[(Strategy, Vec<f64>)], compare: Compare) -> Vec<Comparison> {
     let references = arms.iter().filter(|(strategy, _)| strategy.is_reference());
     let pairs = references.flat_map(|reference| {

@@ -1,4 +1,4 @@
-//! The experiments: whose tables they reproduce, with which arms, and what is promised of them.
+//! The table of experiments: what they reproduce, their arms and promises.
 
 use super::{
     Procedure, Suite,
@@ -9,7 +9,7 @@ use super::{
     },
 };
 
-/// All of them.
+/// All experiments.
 pub(in crate::bench) const SUITES: &[Suite] = &[
     Suite {
         name: "faasdom",
@@ -83,7 +83,7 @@ pub(in crate::bench) const SUITES: &[Suite] = &[
         suites: &["sebs"],
         arms: &[OPENWHISK, SPAWN_NEVER, SPAWN_WARM, CONCURRENT, FORK_NEVER, FORK_WARM, WASM],
         procedure: Procedure::ColdWarm,
-        // Nobody published a figure to reach: a clone has to be no slower than a fresh process.
+        // There is no published figure: a clone has to be no slower than a fresh process.
         promised: &[
             Promise::published(
                 Figure::Latency,
@@ -107,7 +107,7 @@ pub(in crate::bench) const SUITES: &[Suite] = &[
         suites: &["faasdom"],
         arms: &[OPENWHISK, GVISOR, SPAWN_NEVER, SPAWN_WARM, UNWARMED, FORK_NEVER, FORK_WARM],
         procedure: Procedure::ColdWarm,
-        // FIREWORKS: 2.3 to 6.1 times by the snapshot, twice more by its being taken after compiling.
+        // FIREWORKS: 2.3 to 6.1 times faster by the snapshot, and twice again by taking it after compilation.
         promised: &[
             Promise::published(
                 Figure::Latency,
@@ -155,7 +155,7 @@ pub(in crate::bench) const SUITES: &[Suite] = &[
             FLINT,
         ],
         procedure: Procedure::Sweep,
-        // Photons: a quarter of the memory less in its least favourable case.
+        // Photons: a quarter less memory in its least favourable case.
         promised: &[Promise::published(Figure::Memory, "sleep java", "spawn-warm", "spawn-concurrent", 1.33)],
     },
     Suite {
@@ -176,7 +176,7 @@ pub(in crate::bench) const SUITES: &[Suite] = &[
             FLINT,
         ],
         procedure: Procedure::Sweep,
-        // AfterBurn: 3000 requests a second instead of 91.
+        // AfterBurn: 3000 instead of 91 requests per second.
         promised: &[Promise::published(
             Figure::Rate,
             "netlatency node",
@@ -191,7 +191,7 @@ pub(in crate::bench) const SUITES: &[Suite] = &[
         suites: &["openwhisk"],
         arms: &[],
         procedure: Procedure::Paced,
-        // The evaluation: 38 % better by more memory.
+        // The evaluation: 38 % faster with more memory.
         promised: &[
             Promise::published(
                 Figure::Latency,

@@ -1,4 +1,4 @@
-//! A constant load of more and more callers at once: what it does to latency, throughput and memory.
+//! Constant load of increasing numbers of callers: the effect on latency, throughput and memory.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::bench::{
     run::Run,
 };
 
-/// Idle instances stay: the question is what warm ones do.
+/// Long, so that idle instances stay: the experiment is about warm ones.
 const KEEP_ALIVE: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,12 +32,12 @@ struct Round {
     rate: f64,
     /// p50, p90, p99 in µs.
     quantiles: [f64; 3],
-    /// Latencies for pictures, in µs.
+    /// Latencies for charts, in µs.
     #[serde(default)]
     samples_us: Vec<f64>,
-    /// CPU time of the whole machine without the load generator's, by call.
+    /// CPU time of the whole machine without the load generator's, per call.
     cpu_us: f64,
-    /// The most that everything of the function took, and its processes.
+    /// Peak memory of everything that belongs to the function, and its processes.
     memory: TreeMemory,
     processes: usize,
     /// How Flint ran it.
@@ -104,7 +104,7 @@ pub(super) async fn run(
     Ok(report)
 }
 
-/// All arms with so many callers, in turn.
+/// All arms with this number of callers, in turn.
 async fn level(
     run: &mut Run,
     (manifest, variant): (&Manifest, &Variant),
@@ -122,7 +122,8 @@ async fn level(
         let place = if kept.len() == rounds {
             None
         } else {
-            // The number of calls at once is changed from level to level, as in the original, so each level has servers of its own.
+            // The concurrency changes from level to level, as in the original, so each level has its own
+            // servers.
             let options = Options {
                 keep_alive: KEEP_ALIVE,
                 callers,
@@ -139,7 +140,7 @@ async fn level(
         }
         arms.push(Level { strategy: *strategy, place, rounds: kept, failed: None });
     }
-    // The first time that an arm is driven warms everything up.
+    // The first round warms everything up.
     for round in 0..=rounds {
         if arms.iter().any(|arm| matches!(arm.place, Some(Ok(_)))) {
             run.noise.look(&format!("{title} at {callers} round {round}")).await?;

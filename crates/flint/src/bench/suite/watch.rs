@@ -1,4 +1,4 @@
-//! Memory over time.
+//! Samples memory over time.
 
 use std::{
     sync::mpsc::{RecvTimeoutError, Sender, channel},
@@ -11,14 +11,14 @@ use flint_lab::TreeMemory;
 
 use super::belongings::Belongings;
 
-/// Seconds since the beginning, memory, processes.
+/// Seconds since the beginning, memory, number of processes.
 pub(super) type Look = (f64, TreeMemory, usize);
 
-/// Between two processes that are looked at.
+/// Pause between two processes.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Looks at the memory of functions while they are called, and stays out of the way of calls: from a thread of its own, at the lowest priority, one process
-/// after the other. Ends when it is dropped.
+/// Samples the memory of functions while they are called, with little disturbance: from a thread of its own,
+/// at the lowest priority, one process after the other. Ends on drop.
 pub(super) struct Watch {
     end: Sender<()>,
     thread: JoinHandle<Vec<Look>>,
@@ -29,7 +29,7 @@ impl Watch {
         let (end, ended) = channel();
         let begin = Instant::now();
         let thread = std::thread::spawn(move || {
-            // Of this thread alone. Refused, it disturbs a little more.
+            // For this thread only. If refused, it disturbs a little more.
             let _ = rustix::process::nice(19);
             let mut looks = Vec::new();
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
@@ -42,7 +42,7 @@ impl Watch {
         Self { end, thread }
     }
 
-    /// What it has seen.
+    /// Ends it, and returns the samples.
     pub(super) fn end(self) -> anyhow::Result<Vec<Look>> {
         drop(self.end);
         self.thread.join().map_err(|_| anyhow!("the thread that looks at memory has panicked"))

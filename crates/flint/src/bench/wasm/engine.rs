@@ -1,4 +1,4 @@
-//! The executor alone, without a server around it: instantiate, call, drop.
+//! Measures the executor alone, without a server: instantiate, call, drop.
 
 use std::{
     path::Path,
@@ -18,7 +18,7 @@ use flint_model::{
     Timestamp, Version, WasmOptions,
 };
 
-/// No call of these takes as long.
+/// Longer than any of these calls.
 const AMPLE: Duration = Duration::from_secs(60);
 
 /// An executor of the benchmark's own.
@@ -83,7 +83,7 @@ pub(super) fn call(body: &Bytes) -> Call {
     }
 }
 
-/// What one start is given.
+/// The context of a start.
 pub(super) fn context() -> StartContext {
     StartContext {
         id: InstanceId(1),
@@ -96,7 +96,7 @@ pub(super) fn context() -> StartContext {
     }
 }
 
-/// A function that was prepared, called without a server.
+/// A prepared function, called without a server.
 #[derive(Clone)]
 pub(super) struct EngineArm {
     pub(super) executor: Arc<WasmExecutor>,
@@ -106,7 +106,7 @@ pub(super) struct EngineArm {
 }
 
 impl EngineArm {
-    /// What it answers, rightly or not.
+    /// Its response, verified or not.
     pub(super) async fn answered(&self) -> Result<Bytes, ArmError> {
         let started = self.executor.start(&self.prepared, context()).await;
         let instance = started.map_err(|failure| ArmError::WrongAnswer(failure.to_string()))?.instance;
@@ -138,7 +138,7 @@ impl Connection for EngineArm {
     }
 }
 
-/// Drives arms on as many threads as they have callers, a runtime of their own.
+/// Drives arms in a runtime with as many threads as callers.
 pub(super) fn drive(
     threads: usize,
     arms: Vec<(String, String, EngineArm)>,

@@ -1,4 +1,4 @@
-//! How much memory instances take that are alive at once and wait.
+//! Measures the memory of live instances that wait.
 
 use std::fs;
 
@@ -11,16 +11,16 @@ use http::{HeaderMap, Method};
 
 use super::engine;
 
-/// Memory of this process for each instance, in bytes.
+/// Memory of this process per instance, in bytes.
 pub(super) struct Live {
     pub(super) instances: usize,
     /// Resident.
     pub(super) resident: f64,
-    /// Of page tables, which are not resident memory but are memory.
+    /// Page tables, which are memory but not resident memory.
     pub(super) tables: f64,
 }
 
-/// Brings up as many instances of a component that answers and then waits for ever.
+/// Brings up this many instances of a component that answers and then waits for ever.
 pub(super) async fn held(folder: &std::path::Path, code: Vec<u8>, instances: usize) -> anyhow::Result<Live> {
     let executor = engine::open(folder, instances as u32)?;
     if executor.pool_size().instances < instances as u32 {
@@ -28,7 +28,7 @@ pub(super) async fn held(folder: &std::path::Path, code: Vec<u8>, instances: usi
     }
     let prepared = engine::prepare(&executor, "live", Contract::WasiHttp, code).await?;
     let mut held = Vec::with_capacity(instances);
-    // The first ones bring what all share.
+    // The first ones include what all of them share.
     let mut before = (0.0, 0.0);
     for n in 0..instances {
         if n == instances / 10 {

@@ -1,5 +1,5 @@
-//! `wasm`: what a fresh WebAssembly instance for each call costs: by itself, through the server, and beside peers;
-//! docs/benchmarks.md says what each arm is.
+//! `wasm`: the cost of a new WebAssembly instance per call: by itself, through the server, and beside peers;
+//! docs/benchmarks.md describes the arms.
 
 mod engine;
 mod live;
@@ -27,9 +27,9 @@ use crate::client::GUEST_KEY;
 const BARE: &str = "bare-http";
 const SERVE: &str = "wasmtime-serve";
 const LIVE: &str = "live-http";
-/// `flint-http` in a namespace that keeps no activation records.
+/// `flint-http` in a namespace that keeps no records.
 const UNRECORDED: &str = "flint-http-unrecorded";
-/// Places of the engine-level executor: enough that it is divided between the processors, as a server's is.
+/// Slots of the executor's pool: enough to be divided among the processors, as in a server.
 const PLACES: u32 = 512;
 
 struct Scale {
@@ -41,7 +41,7 @@ struct Scale {
 const FULL: Scale = Scale { rounds: 5, round: Duration::from_secs(3), live: 4000 };
 const QUICK: Scale = Scale { rounds: 2, round: Duration::from_millis(500), live: 500 };
 
-/// A component that answers, and at `/pause` waits for ever.
+/// A component that answers, and waits for ever at `/pause`.
 pub(super) fn waiting_component() -> anyhow::Result<Vec<u8>> {
     SAMPLES[2].code()
 }
@@ -95,7 +95,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     Ok(report(run.report("wasm"), &arms, live.as_ref(), absent))
 }
 
-/// One and two threads, each contract, and Java where it was built.
+/// One and two threads, each contract, and Java if built.
 async fn engine_level(
     scratch: &Path,
     scale: &Scale,
@@ -129,7 +129,7 @@ async fn engine_level(
         }
     }
     let (rounds, round) = (scale.rounds, scale.round);
-    // A runtime cannot be made and dropped within another one's task.
+    // A runtime can be neither created nor dropped within another one's task.
     let mut watch = std::mem::take(noise);
     let driven = tokio::task::spawn_blocking(move || {
         let how = (rounds, round);
@@ -156,13 +156,13 @@ async fn java(
     let prepared = engine::prepare(executor, &format!("java-{name}"), Contract::WasiCommand, code).await?;
     let body = Bytes::from(format!("{{\"n\":{n}}}"));
     let asked = EngineArm { executor: executor.clone(), prepared, body, answer: Bytes::new() };
-    // What was right once is what all others have to be.
+    // The first response, once verified, is what all others have to equal.
     let answer = asked.answered().await?;
     modules::check_java(folder, name, &answer)?;
     Ok(EngineArm { answer, ..asked })
 }
 
-/// Through a server with everything on, beside a bare one and `wasmtime serve`.
+/// Through a server with everything enabled, beside a bare server and `wasmtime serve`.
 async fn platform_level(
     scratch: &Path,
     scale: &Scale,
@@ -247,7 +247,7 @@ async fn platform_level(
     Ok(run_rounds("calls", plans, how, &run.folder, &mut run.noise, &progress).await?)
 }
 
-/// As a client calls it: with its key, and waiting for the answer.
+/// A blocking call with the client's key.
 fn invoke(address: SocketAddr, sample: &Sample, key: &str) -> HttpRequest {
     let headers =
         [format!("authorization: Basic {}", BASE64.encode(key)), "content-type: application/json".to_owned()];
@@ -255,7 +255,7 @@ fn invoke(address: SocketAddr, sample: &Sample, key: &str) -> HttpRequest {
     HttpRequest::new("POST", &path, address, &headers, sample.body, 200)
 }
 
-/// What is promised, of nothing that was measured.
+/// The promises, without measurements.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<Target> {
     report(Report::default(), &[], None, Vec::new()).targets

@@ -1,5 +1,5 @@
-//! What is called: one function in each contract, small enough that a call is nearly all instance; and TeaVM's Java where it was
-//! built.
+//! The called modules: one function per contract, so small that a call is nearly all instantiation; and
+//! TeaVM's Java if built.
 
 use std::path::{Path, PathBuf};
 
@@ -7,25 +7,25 @@ use anyhow::{Context as _, ensure};
 use flint_model::Contract;
 use sha2::{Digest as _, Sha256};
 
-/// A module or component in its text form.
+/// A module or component in text form.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) name: &'static str,
     pub(super) contract: Contract,
     text: &'static str,
-    /// What it is called with, and what it answers.
+    /// The request body, and the expected response.
     pub(super) body: &'static [u8],
     pub(super) answer: &'static [u8],
 }
 
-/// Gives back what it is given.
+/// Echoes its input.
 const CORE: &str = r#"(module
   (memory (export "memory") 1)
   (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
   (func (export "flint_call") (param $at i32) (param $len i32) (result i64)
     (i64.or (i64.shl (i64.extend_i32_u (local.get $at)) (i64.const 32)) (i64.extend_i32_u (local.get $len)))))"#;
 
-/// Reads once and writes it out.
+/// Reads once and writes it to its output.
 const COMMAND: &str = r#"(module
   (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
@@ -37,7 +37,7 @@ const COMMAND: &str = r#"(module
     (i32.store (i32.const 4) (i32.load (i32.const 8)))
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
 
-/// The component that the executor's own tests call: it answers `/` and waits for ever at `/pause`.
+/// The component of the executor's own tests: it answers `/` and waits for ever at `/pause`.
 const HTTP: &str = include_str!("../../../../executor-wasm/tests/modules/http.wat");
 
 const GREETING: &[u8] = br#"{"hello":"wasm"}"#;
@@ -60,7 +60,7 @@ impl Sample {
     }
 }
 
-/// The programs of java-faas, with the size that each is called with.
+/// The programs of java-faas, each with the size it is called with.
 pub(super) const JAVA: [(&str, u32); 6] = [
     ("hello", 0),
     ("mandelbrot", 200),
@@ -70,7 +70,7 @@ pub(super) const JAVA: [(&str, u32); 6] = [
     ("spectralnorm", 100),
 ];
 
-/// Where `functions/java-faas/build.sh` puts them, looked for from here upwards.
+/// The output folder of `functions/java-faas/build.sh`, searched from here upwards.
 pub(super) fn java_folder() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     here.ancestors()
@@ -78,7 +78,7 @@ pub(super) fn java_folder() -> Option<PathBuf> {
         .find(|folder| folder.join("build").is_dir())
 }
 
-/// Refuses what is not what a program prints, by the oracles beside it.
+/// Verifies a program's output by the oracles beside it.
 pub(super) fn check_java(folder: &Path, name: &str, answer: &[u8]) -> anyhow::Result<()> {
     let oracles: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("oracles.json"))?)?;
     let right = oracles[name]["sha256"].as_str();

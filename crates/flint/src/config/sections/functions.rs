@@ -1,4 +1,4 @@
-//! What functions may use, and get where they ask for nothing.
+//! Configuration of functions' limits and their defaults.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ impl LimitsConfig {
         }
     }
 
-    /// Whether a function that asks for nothing could be deployed.
+    /// Checks that a function with default limits could be deployed.
     pub(crate) fn check(&self, defaults: &DefaultsConfig) -> Result<(), String> {
         let millis = |time: Duration| format!("{} ms", time.as_millis());
         let size = |size: ByteSize| size.to_string();
@@ -121,7 +121,7 @@ impl LimitsConfig {
     }
 }
 
-/// Whether what a function gets lies between the least and the most that it may have.
+/// Checks that a default is between the minimum and the maximum.
 fn check<T: PartialOrd + Copy>(
     name: &str,
     (least, usual, most): (T, T, T),
@@ -151,7 +151,7 @@ fn check<T: PartialOrd + Copy>(
     Ok(())
 }
 
-/// What a function gets that asks for nothing.
+/// Default limits of functions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct DefaultsConfig {

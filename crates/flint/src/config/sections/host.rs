@@ -1,4 +1,4 @@
-//! The host that functions run on, and what of it they reach.
+//! Configuration of the host that functions run on, and of what they can reach.
 
 use std::{net::IpAddr, num::NonZeroU16, path::PathBuf, time::Duration};
 
@@ -39,7 +39,7 @@ pub(crate) struct RuntimesSection {
     pub(crate) search: Vec<PathBuf>,
 }
 
-/// A server's working directory is nobody's to rely on.
+/// Relative paths are refused, since a server's working directory is arbitrary.
 fn absolute<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
     let folders = Vec::<PathBuf>::deserialize(deserializer)?;
     match folders.iter().find(|folder| !folder.is_absolute()) {
@@ -50,7 +50,7 @@ fn absolute<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Pat
     }
 }
 
-/// How functions that are given a key reach the API from their sandboxes.
+/// How functions that receive a key reach the API from their sandboxes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct GateSection {
@@ -71,7 +71,7 @@ impl Default for GateSection {
 }
 
 impl GateSection {
-    /// `None`: there are to be no gates.
+    /// `None` if there are no gates.
     pub(crate) fn config(&self, server: &ServerConfig) -> Option<GateConfig> {
         self.enabled.then(|| GateConfig {
             port: self.port.get(),

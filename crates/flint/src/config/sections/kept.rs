@@ -1,4 +1,4 @@
-//! What is kept: records, and secrets.
+//! Configuration of retention and secrets.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct StoreSection {
-    /// Zero: at any age.
+    /// Zero = unbounded.
     #[serde(with = "units::duration")]
     pub(crate) max_age: Duration,
-    /// Zero: no bound.
+    /// Zero = unbounded.
     #[serde(with = "units::size")]
     pub(crate) max_size: ByteSize,
     pub(crate) sync: SyncWord,
@@ -29,7 +29,7 @@ impl Default for StoreSection {
     }
 }
 
-/// What an acknowledged write survives.
+/// Durability of an acknowledged write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SyncWord {

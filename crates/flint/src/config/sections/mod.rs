@@ -1,4 +1,4 @@
-//! Everything that an operator can set, by section. What each key means is said in [`super::keys`].
+//! The configuration types, by section. [`super::keys`] documents each key.
 
 mod functions;
 mod host;

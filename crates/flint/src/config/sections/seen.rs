@@ -1,4 +1,4 @@
-//! What an operator sees: log and metrics.
+//! Configuration of logs and metrics.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ impl Default for LogConfig {
     }
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogWord {

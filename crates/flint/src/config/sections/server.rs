@@ -1,4 +1,4 @@
-//! The server itself.
+//! Configuration of the server itself.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -44,7 +44,7 @@ impl Default for ServerConfig {
     }
 }
 
-/// Names of hosts. Anything else would be the end of no request's host, and nobody would be told.
+/// Validated host names: any other text would match no request, without anybody being told.
 fn hosts<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     let is_host = |text: &str| text.split('.').all(|label| !label.is_empty()) && text.bytes().all(legal);
@@ -57,19 +57,20 @@ fn hosts<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String
     }
 }
 
-/// Half of the cores: functions run on the others, and what a thread more would add it would cost in waking it.
+/// Half of the cores: functions run on the others, and a further thread would gain no more than waking it
+/// costs.
 fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
-/// `/var/lib/flint` for root, for anybody else what the XDG base directories say.
+/// `/var/lib/flint` for root, otherwise by the XDG base directory specification.
 fn default_data_dir() -> PathBuf {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if rustix::process::geteuid().is_root() {
         return PathBuf::from("/var/lib/flint");
     }
     set("XDG_DATA_HOME")
-        // Without HOME, as in a service, what the user database says.
+        // Without HOME, as in a service, from the user database.
         .or_else(|| std::env::home_dir().map(|home| home.join(".local/share")))
         .unwrap_or_default()
         .join("flint")

@@ -1,4 +1,4 @@
-//! How functions are made ready and started.
+//! Configuration of preparing and starting functions.
 
 use std::{num::NonZeroUsize, time::Duration};
 
@@ -7,7 +7,7 @@ use flint_invoker::units;
 use flint_model::ByteSize;
 use serde::{Deserialize, Serialize};
 
-/// Making functions ready to start.
+/// Preparation of functions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PrepareConfig {
@@ -42,7 +42,7 @@ impl Default for PrepareConfig {
     }
 }
 
-/// Freezing functions, and forking them.
+/// Snapshots of functions, and forking from them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SnapshotConfig {

@@ -1,4 +1,4 @@
-//! Functions as WebAssembly.
+//! Configuration of WebAssembly functions.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use flint_model::ByteSize;
 use flint_store::KeyValueQuota;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
-/// Less holds few functions' frames, and more is address space that the pool takes for each instance.
+/// Less would hold too few frames; more costs address space in the pool for every instance.
 const LEAST_STACK: ByteSize = ByteSize::kib(64);
 const MOST_STACK: ByteSize = ByteSize::mib(64);
-/// They take turns at the processors; a host refuses tens of thousands.
+/// Threads share the processors, and a host refuses tens of thousands.
 const MOST_THREADS: usize = 1024;
 
 /// Functions as WebAssembly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct WasmSection {
-    /// Absent: what the pool's memory and the host's limit of mappings allow.
+    /// Absent: derived from the pool's memory and the host's limit of mappings.
     pub(crate) instances: Option<u32>,
     #[serde(with = "units::size")]
     pub(crate) keep_resident: ByteSize,
@@ -78,12 +78,12 @@ impl Default for WasmSection {
 }
 
 impl WasmSection {
-    /// How much a namespace may keep in its buckets.
+    /// The quota of a namespace's buckets.
     pub(crate) fn quota(&self) -> KeyValueQuota {
         KeyValueQuota { keys: self.keyvalue_keys, bytes: self.keyvalue_size }
     }
 
-    /// With `memory` for all instances together, where that is said.
+    /// With `memory` for all instances together, if configured.
     pub(crate) fn config(&self, memory: Option<ByteSize>) -> WasmConfig {
         let Self {
             instances,

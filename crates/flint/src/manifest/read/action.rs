@@ -1,4 +1,4 @@
-//! Actions.
+//! Reads actions.
 
 use std::num::NonZeroU32;
 
@@ -62,7 +62,7 @@ const LIMITS: [&str; 12] = [
     "userInvocationRate",
     "instances",
 ];
-/// What the whole namespace has, not an action.
+/// Limits of the whole namespace, not of an action.
 const NOT_OF_ACTIONS: [&str; 5] =
     ["codeSize", "parameterSize", "concurrentActivations", "userInvocationRate", "instances"];
 
@@ -165,11 +165,11 @@ impl Reader<'_> {
         for name in ["runtime", "kind"] {
             if let Some(node) = node.get(name).filter(|node| !node.is_null()) {
                 let text = self.text(node, &format!("{key}.{name}"));
-                // `nodejs@20` is how the specification of manifests writes versions.
+                // The manifest specification writes versions as `nodejs@20`.
                 function.kind = text.map(|text| text.trim().replacen('@', ":", 1));
             }
         }
-        // `language:default` is what is said for nothing.
+        // `language:default` stands for none.
         function.kind = function.kind.take().filter(|kind| !kind.is_empty() && kind != "language:default");
         let native = match node.get("native").filter(|node| !node.is_null()) {
             Some(node) => self.flag(node, &format!("{key}.native")).unwrap_or_default(),
@@ -202,7 +202,7 @@ impl Reader<'_> {
         function.network = self.word(node, key, "network");
     }
 
-    /// One of Flint's words at a key.
+    /// Parses one of Flint's words at a key.
     fn word<T: std::str::FromStr<Err: std::fmt::Display>>(
         &mut self,
         node: &Node,
@@ -245,7 +245,7 @@ impl Reader<'_> {
             let bare = text.bytes().all(|byte| byte.is_ascii_digit());
             let size = || mebibytes(&text.replace(' ', ""));
             let read = match entry.key.as_str() {
-                // A number alone is milliseconds, as OpenWhisk has it.
+                // A bare number is in milliseconds, as in OpenWhisk.
                 "timeout" => duration(&if bare { format!("{text}ms") } else { text.to_owned() })
                     .map(|timeout| function.timeout = Some(timeout)),
                 "memory" | "memorySize" => size().map(|memory| function.memory = Some(memory)),
@@ -272,7 +272,8 @@ impl Reader<'_> {
     }
 }
 
-/// How an image calls its program. Flint runs no containers: it knows those that do nothing but call a program that comes as code.
+/// The contract that an image implies. Flint runs no containers, but supports images that only call a
+/// program, whose code is given.
 fn contract_of_image(image: &str) -> Option<Contract> {
     let image = image.trim().trim_start_matches("docker.io/");
     match image.split([':', '@']).next().unwrap_or(image) {
@@ -284,7 +285,8 @@ fn contract_of_image(image: &str) -> Option<Contract> {
     }
 }
 
-/// Annotations with what `web`, `raw-http` and `final` mean, which is what `wsk action create --web` writes.
+/// Annotations including those that `web`, `raw-http` and `final` stand for, as written by
+/// `wsk action create --web`.
 pub(super) fn web_annotations(
     reader: &mut Reader<'_>,
     node: &Node,
@@ -297,7 +299,7 @@ pub(super) fn web_annotations(
             said = Some((reader.value(node, &format!("{key}.{name}")), node.line, format!("{key}.{name}")));
         }
     }
-    // The annotation may be written by hand too, with the same words.
+    // The annotation may also be written by hand, with the same values.
     if said.is_none()
         && let Some(value) = annotations.get("web-export")
     {
@@ -336,7 +338,7 @@ pub(super) fn web_annotations(
     let raw = raw_http.or(by_hand(&annotations, "raw-http")).unwrap_or(raw);
     let is_final = is_final.or(by_hand(&annotations, "final")).unwrap_or(web);
     for (name, value) in [("web-export", web), ("raw-http", raw), ("final", is_final)] {
-        // What is not there is false.
+        // Absent means false.
         match web {
             true => annotations.insert(name.to_owned(), json!(value)),
             false => annotations.remove(name),

@@ -1,6 +1,6 @@
-//! Project files of other platforms, told by their look: they may have what YAML's reader here refuses.
+//! Recognises project files of other platforms by their text, since the YAML parser here may reject them.
 
-/// What another platform's file is, and the line that says so.
+/// The platform of a foreign file, and the line that reveals it.
 pub(super) fn platform_of(text: &str) -> Option<(usize, &'static str)> {
     let mut top = "";
     for (at, line) in text.lines().enumerate() {

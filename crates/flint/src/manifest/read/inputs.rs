@@ -1,4 +1,4 @@
-//! Inputs.
+//! Reads inputs.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ impl Reader<'_> {
         entries.iter().filter_map(|entry| self.input(entry, &format!("{key}.{}", entry.key))).collect()
     }
 
-    /// Those under `inputs` and `parameters`, which mean the same.
+    /// The inputs under `inputs` and its synonym `parameters`.
     pub(super) fn inputs_of(&mut self, node: &Node, key: &str) -> Vec<Input> {
         let mut inputs: Vec<Input> = Vec::new();
         for name in ["inputs", "parameters"] {
@@ -60,7 +60,7 @@ impl Reader<'_> {
     fn is_long_form(&mut self, fields: &[Entry], key: &str) -> bool {
         let is_known = |entry: &&Entry| LONG_FORM.contains(&entry.key.as_str());
         let (known, other): (Vec<_>, Vec<_>) = fields.iter().partition(is_known);
-        // An object that only looks like it, or a typing error: the user is the one to know.
+        // Either a value that looks like the long form, or a typing error: only the user knows.
         if let (Some(odd), true) = (
             other.first(),
             known.iter().any(|entry| matches!(entry.key.as_str(), "type" | "value" | "default")),
@@ -75,7 +75,7 @@ impl Reader<'_> {
         !known.is_empty() && other.is_empty()
     }
 
-    /// Type, value, and whether it goes to the environment.
+    /// Type, value, and whether it is for the environment.
     fn long_form(&mut self, node: &Node, key: &str) -> Option<(Option<Sort>, Option<Value>, bool)> {
         let sort = match node.get("type").filter(|node| !node.is_null()) {
             None => None,

@@ -1,4 +1,5 @@
-//! From the tree of a manifest to what it says: keys are looked up, variables completed, and everything odd is noted with its line.
+//! Reads the YAML tree of a manifest into the model: looks up keys, interpolates variables, and reports
+//! problems with their lines.
 
 mod action;
 mod foreign;
@@ -18,13 +19,13 @@ use super::{
     yaml::{self, Content, Entry, Node},
 };
 
-/// Reads one file.
+/// The reader of one file.
 pub(crate) struct Reader<'a> {
     pub(crate) problems: Problems,
     pub(crate) variables: &'a mut Variables,
-    /// What paths in the file are relative to.
+    /// The base of relative paths in the file.
     directory: PathBuf,
-    /// Whether the code that it names has to be there.
+    /// Whether the code it names has to exist.
     pub(crate) needs_code: bool,
 }
 
@@ -50,7 +51,7 @@ impl<'a> Reader<'a> {
         Self { problems: Problems::of(path.display().to_string()), variables, directory, needs_code: true }
     }
 
-    /// A manifest.
+    /// Reads a manifest.
     pub(crate) fn project(&mut self, text: &str) -> Project {
         let mut project = Project::default();
         let Some((head, place)) = self.top(text) else { return project };
@@ -60,7 +61,7 @@ impl<'a> Reader<'a> {
         for key in ["inputs", "parameters"] {
             if let Some(node) = head.get(key) {
                 for input in self.inputs(node, &format!("{place}{key}")) {
-                    // What the command line gives for it counts, also when nothing uses it.
+                    // A value from the command line counts as used here, even if nothing interpolates it.
                     let value = self.variables.given(&input.name).cloned().or(input.value);
                     self.variables.add_of_project(&input.name, value.unwrap_or_default());
                 }
@@ -87,7 +88,7 @@ impl<'a> Reader<'a> {
         project
     }
 
-    /// The map with the packages in it, and the keys that lead to it.
+    /// The map that contains the packages, and the keys that lead to it.
     fn top(&mut self, text: &str) -> Option<(Node, String)> {
         if let Some((line, platform)) = foreign::platform_of(text) {
             let what = format!("it is {platform}, which is not supported yet");
@@ -135,7 +136,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Every package's name (`None`: no package), its content, and the keys that lead there.
+    /// Every package's name (`None`: no package) and contents, and the keys that lead to it.
     fn packages(&mut self, head: &Node, place: &str) -> Vec<(Option<String>, Entry, String)> {
         let mut found = Vec::new();
         if let Some(node) = head.get("packages").filter(|node| !node.is_null()) {
@@ -178,7 +179,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// Notes that where things are deployed, and with which key, is not up to the manifest.
+    /// Warns that a manifest does not choose the server or the key.
     fn elsewhere(&mut self, node: &Node, place: &str) {
         for (key, option) in [("namespace", "--auth"), ("credential", "--auth"), ("apiHost", "--url")] {
             if let Some(node) = node.get(key).filter(|node| !node.is_null())
@@ -190,9 +191,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    // What stands at a key.
+    // Values at keys.
 
-    /// The entries of a map; nothing counts as an empty one.
+    /// The entries of a map; null counts as an empty one.
     fn map<'n>(&mut self, node: &'n Node, key: &str) -> Option<&'n [Entry]> {
         match &node.content {
             Content::Map(entries) => Some(entries),
@@ -209,7 +210,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A scalar as it is written, with its variables' values.
+    /// A scalar's source text, interpolated.
     fn text(&mut self, node: &Node, key: &str) -> Option<String> {
         match &node.content {
             Content::Scalar { text, .. } => self.completed(text, node.line, key),
@@ -246,7 +247,7 @@ impl<'a> Reader<'a> {
         said
     }
 
-    /// Any value as JSON, with the values of the variables in its texts.
+    /// A value as JSON, with its texts interpolated.
     fn value(&mut self, node: &Node, key: &str) -> Value {
         match &node.content {
             Content::Scalar { text, value: Value::String(_) } => self.completed(text, node.line, key).into(),
@@ -313,7 +314,7 @@ impl<'a> Reader<'a> {
         annotations
     }
 
-    /// Warns of keys that mean nothing.
+    /// Warns of unknown keys.
     fn check_keys(&mut self, node: &Node, place: &str, known: &[&str]) {
         let Content::Map(entries) = &node.content else { return };
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
@@ -333,10 +334,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What stands for no package.
+/// Stands for no package.
 const DEFAULT: &str = "default";
 
-/// Annotations that others write.
+/// Annotations written by the system.
 pub(crate) const SYSTEM_ANNOTATIONS: [&str; 4] = ["exec", "binding", "whisk-managed", "flint-digest"];
 
 #[cfg(test)]

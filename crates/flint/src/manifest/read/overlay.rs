@@ -1,4 +1,4 @@
-//! A deployment file: other inputs and annotations for what a manifest has.
+//! Deployment files: overrides of a manifest's inputs and annotations.
 
 use serde_json::{Map, Value};
 
@@ -30,7 +30,7 @@ const PACKAGE: [&str; 15] = [
 const ENTITY: [&str; 7] =
     ["inputs", "parameters", "annotations", "namespace", "credential", "version", "description"];
 
-/// What a deployment file says.
+/// The contents of a deployment file.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
     packages: Vec<OfPackage>,
@@ -44,7 +44,7 @@ struct OfPackage {
     triggers: Vec<(String, Other)>,
 }
 
-/// Other inputs and annotations for one thing.
+/// Overrides of one entity.
 #[derive(Debug)]
 struct Other {
     at: At,
@@ -53,7 +53,7 @@ struct Other {
 }
 
 impl Reader<'_> {
-    /// A deployment file.
+    /// Reads a deployment file.
     pub(crate) fn overlay(&mut self, text: &str) -> Overlay {
         let mut overlay = Overlay::default();
         let Some((head, place)) = self.top(text) else { return overlay };
@@ -97,7 +97,7 @@ impl Reader<'_> {
 }
 
 impl Overlay {
-    /// Puts what it says in place of what the manifest says. What the manifest does not have is told.
+    /// Applies the overrides. Those of entities that the manifest does not have are reported.
     pub(crate) fn apply(self, project: &mut Project, problems: &mut Problems) {
         for of_package in self.packages {
             let at = &of_package.own.at;

@@ -1,4 +1,4 @@
-//! Packages and what they depend on.
+//! Reads packages and their dependencies.
 
 use super::Reader;
 use crate::manifest::{
@@ -33,7 +33,7 @@ const PACKAGE: [&str; 22] = [
 const DEPENDENCY: [&str; 6] = ["location", "version", "inputs", "parameters", "annotations", "description"];
 
 impl Reader<'_> {
-    /// A package; `None` as its name: no package.
+    /// A package; without a name: no package.
     pub(super) fn package(&mut self, name: Option<String>, entry: &Entry, key: &str) -> Package {
         let node = &entry.value;
         let mut package = Package { at: self.at(entry, key), ..Package::default() };
@@ -86,7 +86,7 @@ impl Reader<'_> {
         package
     }
 
-    /// What `read` makes of each entry of the map at `section`.
+    /// Applies `read` to each entry of the map at `section`.
     fn each<T>(
         &mut self,
         node: &Node,

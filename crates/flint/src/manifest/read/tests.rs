@@ -1,4 +1,4 @@
-//! Manifests as people write them, read.
+//! Tests of reading manifests as people write them.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Sequences, triggers, rules and APIs: what calls what.
+//! Reads sequences, triggers, rules and APIs.
 
 use super::Reader;
 use crate::manifest::{

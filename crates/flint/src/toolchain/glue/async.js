@@ -1,4 +1,4 @@
-// What the engine has beside Promise that gives promises of its own, with the global one instead.
+// Replacements, with the global Promise, for the engine's own functions that return promises.
 
 /** Runs a generator as `async` runs a function: what it yields is awaited. */
 const awaiting = (generator) => new Promise((resolve, reject) => {

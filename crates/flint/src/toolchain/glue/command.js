@@ -1,4 +1,4 @@
-// Around a handler: one call is one run of a WASI program. What stands between @ is set at the build.
+// Wraps a handler: one call is one run of a WASI program. Names between @ are replaced by the build.
 import { install, readAll, writeAll } from './flint-host.js';
 import { complete, loaded } from './flint-engine.js';
 import * as named from '@FUNCTION@';

@@ -1,18 +1,18 @@
-// What a handler expects of its surroundings and the engines do not have.
+// Globals that handlers expect and the engines lack.
 import * as environments from 'wasi:cli/environment@0.2.0';
 import * as stdins from 'wasi:cli/stdin@0.2.0';
 import * as stdouts from 'wasi:cli/stdout@0.2.0';
 import * as stderrs from 'wasi:cli/stderr@0.2.0';
 import * as randoms from 'wasi:random/random@0.2.0';
 
-// One engine has an interface's functions as the module's exports, the other on its default export.
+// One engine exposes an interface's functions as the module's exports, the other on its default export.
 const [environment, stdin, stdout, stderr, random] =
   [environments, stdins, stdouts, stderrs, randoms].map((module) => module.default ?? module);
 
 const PIECE = 4096; // the most that one blocking write takes
 const open = { stdout: () => stdout.getStdout(), stderr: () => stderr.getStderr() };
 
-// A WIT u64 is a BigInt to one engine and a number to the other.
+// One engine represents a WIT u64 as a BigInt, the other as a number.
 const bytes = @BIGINT@ ? BigInt : Number;
 
 export function writeAll(name, text) {

@@ -1,5 +1,5 @@
-// What is to run, in order: jobs at once, then what timers call when they are due. It knows no clock of its own: `clock` says the
-// milliseconds (`now()`) and lets them pass (`sleep(ms)`).
+// The event loop: jobs run in order at once, then timers when they are due. Time comes from `clock`, which
+// returns the milliseconds (`now()`) and lets them pass (`sleep(ms)`).
 const LONGEST = 2 ** 31 - 1; // milliseconds: what fits the timers of other engines
 
 /** What `setTimeout` and the like give: a number to browsers, an object with these methods to Node.js. */
@@ -7,7 +7,7 @@ class Timer {
   constructor(id, callback, values, every) {
     Object.assign(this, { id, callback, values, every });
   }
-  // A call ends when its promise is settled: no timer keeps anything alive.
+  // A call ends when its promise is settled, so no timer keeps anything alive.
   ref() { return this; }
   unref() { return this; }
   hasRef() { return true; }
@@ -77,7 +77,7 @@ export class Loop {
       return this.#await(this.#timer(callback, values, every ? length : undefined), length);
     };
     const clear = (timer) => {
-      // Timers are also known by their number.
+      // Timers can also be cleared by their number.
       if (timer !== null && timer !== undefined && typeof timer !== 'symbol') this.#set.delete(Number(timer));
     };
     return {

@@ -1,5 +1,5 @@
-// A Promise whose jobs are run by whom it is made with: the engine's own are run by nobody once the handler is loaded. As ECMAScript
-// describes it; the names are those of its text.
+// A Promise whose jobs are run by its creator: once the handler is loaded, nothing runs the engine's own.
+// Implemented by the ECMAScript specification, with its names.
 const PENDING = 0;
 const FULFILLED = 1;
 const REJECTED = 2;

@@ -1,5 +1,6 @@
-// What QuickJS does not have here: an event loop. Its own promises are never settled once the handler is loaded, for nobody runs their jobs; so
-// the handler finds others, and timers. `async` functions are translated to the global Promise at the build.
+// An event loop for QuickJS. Once the handler is loaded, nothing runs the jobs of the engine's own promises,
+// so they are never settled; the handler therefore gets other promises, and timers. The build translates
+// `async` functions to the global Promise.
 import * as clocks from 'wasi:clocks/monotonic-clock@0.2.0';
 import { arrayFromAsync } from './flint-async.js';
 import { Loop } from './flint-loop.js';
@@ -11,7 +12,7 @@ let called = false;
 let began;
 
 const time = {
-  // There is no clock while the handler is loaded: what timers are set to then counts from the beginning of the call.
+  // There is no clock while the handler is loaded: timers set then count from the beginning of the call.
   now() {
     if (!called) return 0;
     const now = clock.now() / NANOSECONDS;

@@ -1,4 +1,5 @@
-// For handlers whose code names nothing that waits: QuickJS as it is. An event loop that nobody uses would cost each call some microseconds.
+// For handlers whose code does not wait: QuickJS as it is. An unused event loop would cost each call some
+// microseconds.
 export function loaded() {}
 
 /** One call, to its answer: `answered(value)` or `failed(error)`. */

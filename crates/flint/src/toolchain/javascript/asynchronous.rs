@@ -1,5 +1,6 @@
-//! Whether code waits for something. QuickJS has nobody who settles its own promises, so the event loop of the glue has others, and `async`
-//! functions and what goes with them are translated to those, by esbuild. Code that has none of it stays as it was written.
+//! Determines whether code waits for anything. Nothing settles the engine's own promises in QuickJS, so the
+//! glue's event loop provides others, to which esbuild translates `async` functions and the like. Code
+//! without any of these stays as written.
 
 use std::{
     collections::BTreeSet,
@@ -10,17 +11,17 @@ use std::{
 /// How a handler and the files that it imports wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asynchrony {
-    /// Nothing that could is named.
+    /// They name nothing that could wait.
     None,
-    /// For promises and timers, which are objects and functions like others.
+    /// By promises and timers, which need no translation.
     Plain,
-    /// It cannot be told: packages are imported, or the words are there, perhaps in a comment.
+    /// Unknown: packages are imported, or the words occur, possibly in a comment.
     Possible,
-    /// This file does not run without being translated.
+    /// This file needs to be translated.
     Certain(PathBuf),
 }
 
-/// What makes promises, or takes them.
+/// Names of functions that create or take promises.
 const PLAIN: &[&str] =
     &["Promise", "then", "fromAsync", "setTimeout", "setInterval", "setImmediate", "queueMicrotask"];
 
@@ -46,8 +47,8 @@ pub(super) fn asynchrony(entry: &Path) -> Asynchrony {
     found
 }
 
-/// Whether the code says `async`, `import()` or, outside any function, `await`. Not all that looks like a comment is left out, and
-/// not all that is in a text.
+/// Whether the code contains `async`, `import()` or top-level `await`. Comments and strings are only partly
+/// excluded.
 fn waits(text: &str) -> bool {
     text.lines().map(code).any(|line| {
         words(line, "async").any(|(_, after)| begins_a_function(after))
@@ -59,7 +60,7 @@ fn waits(text: &str) -> bool {
     })
 }
 
-/// Whether this follows `async` where that is no name.
+/// Whether this text after `async` begins a function.
 fn begins_a_function(after: &str) -> bool {
     let rest = after.trim_start();
     let apart = rest.len() < after.len();
@@ -72,7 +73,7 @@ fn begins_a_function(after: &str) -> bool {
         && (rest.starts_with("function") || next.starts_with('(') || next.starts_with("=>"))
 }
 
-/// A line without a comment at its end, or nothing when it is one.
+/// A line without its trailing comment; empty if it is a comment.
 fn code(line: &str) -> &str {
     let line = line.trim();
     if ["//", "/*", "* "].iter().any(|begin| line.starts_with(begin)) || line == "*" {
@@ -81,7 +82,7 @@ fn code(line: &str) -> &str {
     line.split(" //").next().unwrap_or(line)
 }
 
-/// What stands before and after each place where a word stands alone.
+/// The text before and after each occurrence of a whole word.
 fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
     text.match_indices(word).filter_map(move |(at, _)| {
         let (before, after) = (&text[..at], &text[at + word.len()..]);
@@ -95,12 +96,12 @@ fn is_of_a_name(char: char) -> bool {
     char.is_alphanumeric() || matches!(char, '_' | '$' | '#')
 }
 
-/// What stands between quotes, and what between those.
+/// The texts between quotes, and those in between.
 fn pieces(text: &str) -> Vec<&str> {
     text.split(['\'', '"', '`']).collect()
 }
 
-/// Whether something is imported by a name that is no path.
+/// Whether anything is imported by a name that is no path.
 fn imports_packages(text: &str) -> bool {
     pieces(text).windows(2).any(|pair| {
         let imports =
@@ -109,7 +110,7 @@ fn imports_packages(text: &str) -> bool {
     })
 }
 
-/// The files that a file names by a path.
+/// The files that a file imports by path.
 fn beside(file: &Path, text: &str) -> Vec<PathBuf> {
     let folder = file.parent().unwrap_or(Path::new("."));
     let named = pieces(text).into_iter().filter(|piece| piece.starts_with("./") || piece.starts_with("../"));

@@ -1,3 +1,5 @@
+//! Tests of the probes, with scripted findings.
+
 use std::path::Path;
 
 use serde_json::json;
@@ -20,7 +22,7 @@ fn watch(folder: &Path, script: &[Seen]) -> NoiseWatch {
     scripted(RunFolder::open(folder, &identity).unwrap(), script)
 }
 
-/// What another start of the run sees of what was kept, while the first is looked at too.
+/// A restart of the run with the stored probes, while the first continues.
 fn restarted(folder: &Path) -> NoiseWatch {
     scripted(RunFolder::at(folder), &[])
 }
@@ -31,7 +33,7 @@ fn scripted(folder: RunFolder, script: &[Seen]) -> NoiseWatch {
     watch
 }
 
-/// Measures the rounds from `first` on; those that count.
+/// Measures rounds from `first` on; returns those that count.
 async fn rounds(watch: &mut NoiseWatch, first: usize, wanted: usize) -> Vec<usize> {
     let mut made = first - 1;
     while watch.needs_another("p", wanted, made).await.unwrap() {
@@ -53,7 +55,7 @@ async fn looking_sees_something() {
 
 #[tokio::test]
 async fn an_interrupted_run_is_judged_by_all_that_it_saw() {
-    // Quiet for long and then noisy; and the other way round.
+    // Quiet for long and then noisy, and the other way round.
     for (early, late, is_quiet) in [(quiet(), busy(), true), (busy(), quiet(), false)] {
         let whole = [early.clone(), early.clone(), early, late.clone(), late];
         let scratch = tempfile::tempdir().unwrap();
@@ -68,7 +70,7 @@ async fn an_interrupted_run_is_judged_by_all_that_it_saw() {
             first.look(&at.to_string()).await.unwrap();
         }
         drop(first);
-        // The machine went down while a line was written.
+        // The machine crashed while a line was written.
         let path = folder.join(LOOKS);
         let torn = [std::fs::read(&path).unwrap().as_slice(), b"{\"before\":\"3"].concat();
         std::fs::write(&path, torn).unwrap();
@@ -87,15 +89,16 @@ async fn an_interrupted_run_is_judged_by_all_that_it_saw() {
 async fn rounds_that_were_noisy_are_measured_again_and_do_not_count() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path().join("run");
-    // Looks before each of six rounds and after the last; the fourth one's second look is the fifth one's first.
+    // Probes before each of six rounds and after the last; the fourth round's second probe is the fifth one's
+    // first.
     let mut script = vec![quiet(); 7];
     script[1] = busy();
     let mut whole = watch(&folder, &script);
-    // The noisy look is between the first and the second round.
+    // The noisy probe is between the first and the second round.
     assert_eq!(rounds(&mut whole, 1, 4).await, [3, 4, 5, 6]);
     let noise = whole.noise();
     assert_eq!((noise.repeated, noise.others), (2, 0.0));
-    // Another start of it measures nothing and counts the same.
+    // A restart measures nothing and counts the same.
     let mut again = restarted(&folder);
     assert!(!again.needs_another("p", 4, 6).await.unwrap());
     assert!(again.needs_another("p", 4, 5).await.unwrap());
@@ -167,14 +170,14 @@ async fn a_noisy_moment_is_waited_for_to_end_and_is_of_nothing_then() {
     let mut whole = watch(&folder, &looks);
     tokio::time::advance(Duration::from_secs(60)).await;
     whole.look_before("a", 1).await.unwrap();
-    // What was measured meanwhile is noisy; what comes next is not.
+    // What was measured in between is noisy; what comes next is not.
     assert!(whole.needs_another("a", 1, 1).await.unwrap());
     whole.look_before("b", 1).await.unwrap();
     assert_eq!(whole.waited, 2 * BETWEEN_LOOKS);
     assert!(!whole.needs_another("b", 1, 1).await.unwrap());
     whole.end().await.unwrap();
     assert_eq!((whole.noisy_looks("a try 1"), whole.noisy_looks("b try 1")), (1, 0));
-    // Before a, after it, before b, after that; the one in between is of neither.
+    // Before a, after it, before b, after that; the probe in between belongs to neither.
     for mut watch in [whole, restarted(&folder)] {
         assert_eq!(watch.noise().looks, 4);
         assert!(watch.noise().memory_spread > MOST_MEMORY_SPREAD);
@@ -192,7 +195,7 @@ async fn no_wait_is_long_and_all_together_are_a_third_of_the_run_at_most() {
     for number in 2..6 {
         watch.look_before("a", number).await.unwrap();
     }
-    // Two as long as one may be, the third what was left, the fourth nothing.
+    // Two waits of the maximum length, the third with the rest, the fourth none.
     assert_eq!(watch.waited, 2 * LONGEST_WAIT + 9 * BETWEEN_LOOKS);
     assert!(3 * watch.waited <= watch.begun.elapsed());
 }
@@ -206,7 +209,7 @@ async fn a_look_between_two_measurements_is_of_both_also_after_a_restart() {
     whole.needs_another("a", 1, 1).await.unwrap();
     whole.look_before("b", 1).await.unwrap();
     whole.needs_another("b", 1, 1).await.unwrap();
-    // Long after a measurement another look is needed.
+    // Long after a measurement, another probe is needed.
     tokio::time::advance(FRESH).await;
     whole.look_before("c", 1).await.unwrap();
     for watch in [whole, restarted(&folder)] {

@@ -1,3 +1,5 @@
+//! Tests of the log's thread: failing syncs, duplicates, unreadable indexes.
+
 use flint_model::{Activation, ByteSize};
 use flint_store::{
     ActivationLog, ActivationQuery, Page,

@@ -1,5 +1,6 @@
-//! Azure's traces, replayed: as Photons@Graal does, copies of one function started one after the other, each with the calls of a function
-//! of the trace; or whole, every call of every function at its time and as long as it was.
+//! Replays of Azure's traces: as in Photons@Graal, copies of one function started one after the other, each
+//! with the calls of a function of the trace; or whole, with every call of every function at its time and
+//! with its duration.
 
 mod result;
 mod schedule;
@@ -29,41 +30,41 @@ use crate::{
     failure::Failure,
 };
 
-/// As OpenWhisk keeps idle containers; divided by the compression, as all times are.
+/// OpenWhisk's keep-alive of idle containers; divided by the speed-up, like all times.
 const KEEP_ALIVE: Duration = Duration::from_secs(600);
-/// What idles is gone by then, once its time is over.
+/// Idle instances are gone by then, after their keep-alive.
 const LET_GO_WITHIN: Duration = Duration::from_secs(2);
-/// What the deploys took is given back by then.
+/// Memory used by deploys is released by then.
 const SETTLED_WITHIN: Duration = Duration::from_secs(10);
-/// Intervals of the pictures over time.
+/// Number of intervals in charts over time.
 const INTERVALS: f64 = 60.0;
-/// Calls at once in one instance, where it takes several.
+/// Concurrency of an instance that takes several calls.
 const AT_ONCE: usize = 64;
 
-/// Between two looks at memory: shorter than what a runtime lives that serves one call.
+/// Interval of memory samples: shorter than the life of a runtime that serves one call.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// An arm, and what it did in each round.
+/// An arm with its rounds.
 struct Done {
     strategy: Strategy,
     rounds: Vec<Replayed>,
-    /// Why it has no figures, whatever it measured before.
+    /// Why it has no figures, whatever it has measured.
     failed: Option<String>,
-    /// Why it is not to be compared: the host was noisy during one of its rounds.
+    /// Why it is not compared: the host was noisy during one of its rounds.
     spoilt: Option<Unjudged>,
 }
 
-/// What one arm did in a round.
+/// The measurements of one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Replayed {
     /// `which` is the function's number.
     calls: Vec<Recorded>,
     failures: Failures,
     intended: u64,
-    /// How late calls were sent, p99 in µs: beyond some hundred the generator or the machine is at its end.
+    /// p99 delay of sending calls, in µs: beyond some hundred, the generator or the machine is overloaded.
     late_us: f64,
     wall_s: f64,
-    /// Everything that belongs to the functions, over time.
+    /// Memory of everything that belongs to the functions, over time.
     memory: Vec<Look>,
 }
 
@@ -116,7 +117,7 @@ pub(super) async fn run(
                 }
             }
         }
-        // The last one has a look after it too.
+        // The last one has a probe after it too.
         run.noise.end().await?;
         for arm in &mut arms {
             let spoilt = (1..=rounds).find_map(|round| run.noise.spoilt(&key(&arm.strategy, round)));
@@ -152,7 +153,7 @@ async fn once(
     };
     let place = Place::open(manifest, variant, strategy, options).await?;
     run.uses(place.versions())?;
-    // A lean server's own snapshots of the deploys are not what the trace needs.
+    // A lean server's snapshots from the deploys are not needed by the trace.
     let let_go =
         if strategy.is_lean() { 2 * LEAN_IDLE.div_f64(compression) + LET_GO_WITHIN } else { Duration::ZERO };
     tokio::time::sleep(let_go.max(SETTLED_WITHIN)).await;
@@ -183,8 +184,8 @@ async fn once(
     Ok(Replayed { calls, failures, intended: driven.intended, late_us, wall_s, memory })
 }
 
-/// Counts calls as failed whose function was over before it had done what it was told. A cold call is long enough by its start alone, so that what its record says
-/// of the function's own time decides.
+/// Counts calls as failed whose function ended before the time it was told. A cold call is long enough by its
+/// start alone, so the function's own time in the record decides.
 fn take_out_early(
     calls: &mut Vec<Recorded>,
     failures: &mut Failures,
@@ -202,7 +203,7 @@ fn take_out_early(
     });
 }
 
-/// Calls functions by their numbers, each call as long as the schedule says.
+/// Calls functions by number, each call for the scheduled duration.
 fn recorder(place: &Place, manifest: &Manifest, schedule: &Schedule) -> anyhow::Result<Recorder> {
     let Some(duration) = &manifest.duration else { return Ok(recorder_of_copies(place, schedule)) };
     let usual = manifest.params(place.size, &Values::new())?;
@@ -224,7 +225,7 @@ fn recorder(place: &Place, manifest: &Manifest, schedule: &Schedule) -> anyhow::
     Ok(Recorder::new(place.address(), requests.into(), check, place.shown().clone()))
 }
 
-/// What is promised, of nothing that was measured.
+/// The promises, without measurements.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<flint_lab::Target> {
     result::targets("", &[(super::strategy::LEAN.name, None)], (None, None), &Default::default())

@@ -1,4 +1,4 @@
-//! What came of a replay: rows, pictures over time, promises.
+//! Results of a replay: rows, charts over time, promises.
 
 use std::{collections::HashMap, fmt::Write as _, iter};
 
@@ -15,23 +15,24 @@ use crate::bench::{
     },
 };
 
-/// Waits longer than this are felt.
+/// Waits beyond this are noticeable.
 const FELT_US: f64 = 10_000.0;
-/// No answer is waited for longer.
+/// Time limit of a response.
 const LONGEST_US: f64 = 60_000_000.0;
 
-/// Whether it waited long for an instance, its own or another call's; of a baseline, for all that is not the function.
+/// Whether it waited noticeably for an instance, its own or another call's; for a baseline, for anything but
+/// the function.
 fn is_felt(sample: &Sample) -> bool {
     sample.wait.or(sample.start).or_else(|| added(sample)).is_some_and(|waited| waited > FELT_US)
 }
 
-/// What a caller waits for beside the function itself.
+/// The wait of a caller besides the function itself.
 fn added(sample: &Sample) -> Option<f64> {
     sample.run.map(|run| (sample.latency - run).max(0.0))
 }
 
 impl Done {
-    /// What it did, where that has figures.
+    /// Its rounds, if it has figures.
     fn rounds(&self) -> Option<&[Replayed]> {
         (self.failed.is_none() && !self.rounds.is_empty()).then_some(&*self.rounds)
     }
@@ -47,12 +48,12 @@ impl Done {
         all
     }
 
-    /// The median of what each round says.
+    /// The median of a figure of each round.
     fn median(&self, of_a_round: impl Fn(&Replayed) -> Option<f64>) -> Option<f64> {
         median(&self.rounds.iter().filter_map(of_a_round).collect::<Vec<_>>())
     }
 
-    /// The median of the rounds' largest memory.
+    /// The median of the rounds' peak memory.
     fn peak(&self, pick: fn(&TreeMemory) -> u64) -> Option<u64> {
         let largest = |round: &Replayed| {
             let look = round.memory.iter().max_by_key(|(_, memory, _)| memory.pss)?;
@@ -61,7 +62,7 @@ impl Done {
         self.median(largest).map(|bytes| bytes as u64)
     }
 
-    /// How long it was between two looks at memory, in ms: longer than is wished where there are many processes.
+    /// The actual interval of memory samples, in ms: longer than intended with many processes.
     fn looked_every(&self) -> Option<f64> {
         self.median(|round| {
             let gaps: Vec<f64> = round.memory.windows(2).map(|two| two[1].0 - two[0].0).collect();
@@ -69,7 +70,7 @@ impl Done {
         })
     }
 
-    /// How often how late, and how its memory was looked at.
+    /// A note on late calls, and on how memory was sampled.
     fn note(&self, felt: usize) -> String {
         let intended: u64 = self.rounds.iter().map(|round| round.intended).sum();
         let late = self.rounds.iter().map(|round| round.late_us).fold(0.0, f64::max);
@@ -87,7 +88,7 @@ impl Done {
     }
 }
 
-/// The arms of one workload, and what is promised of them: of their calls, and of their memory.
+/// Adds the arms of one workload with the promises about their calls and memory.
 pub(super) fn add(report: &mut Report, title: &str, arms: &[Done], holds: &(Holds, Holds), seed: u64) {
     let mut measured = Vec::new();
     for arm in arms {
@@ -112,7 +113,7 @@ pub(super) fn add(report: &mut Report, title: &str, arms: &[Done], holds: &(Hold
             round.memory.iter().map(|(.., processes)| *processes).max().map(|count| count as f64)
         };
         report.arms.push(ArmReport {
-            // As many are under way as the trace has.
+            // The trace determines the concurrency.
             concurrency: None,
             calls_per_s: arm.median(|round| Some(round.calls.len() as f64 / round.wall_s)),
             pss_bytes: arm.peak(|memory| memory.pss),
@@ -124,7 +125,7 @@ pub(super) fn add(report: &mut Report, title: &str, arms: &[Done], holds: &(Hold
             ..row(strategy.name, title, &samples, seed)
         });
     }
-    // All arms are given the same calls.
+    // All arms get the same calls.
     report.comparisons.extend(compared(title, &measured, Comparison::of));
     let of = |name: &str| arms.iter().find(|arm| arm.strategy.name == name);
     let mut flint = vec![(FLINT.name, of(FLINT.name)), (LEAN.name, of(LEAN.name))];
@@ -132,7 +133,7 @@ pub(super) fn add(report: &mut Report, title: &str, arms: &[Done], holds: &(Hold
     report.targets.extend(targets(title, &flint, (of(SPAWN_WARM.name), of(OPENWHISK.name)), holds));
 }
 
-/// Why there are no figures where calls were made.
+/// Why there are no figures although calls were made.
 pub(in crate::bench::suite) fn none_right(failures: &Failures) -> String {
     let first = failures.kinds().next();
     first.map_or_else(
@@ -145,14 +146,15 @@ fn rounds(arm: Option<&Done>) -> &[Replayed] {
     arm.and_then(Done::rounds).unwrap_or_default()
 }
 
-/// What is promised of Flint, set up as it comes and for little memory, and in WebAssembly, beside its own sandboxes and a runtime's containers.
+/// The promises about Flint, by default, lean, and in WebAssembly, compared with its own sandboxes and a
+/// runtime's containers.
 pub(super) fn targets(
     title: &str,
     flint: &[(&str, Option<&Done>)],
     (sandboxes, containers): (Option<&Done>, Option<&Done>),
     (of_calls, of_memory): &(Holds, Holds),
 ) -> Vec<Target> {
-    // What failed has no figures, and so none that noise has spoilt.
+    // A failed arm has no figures that noise could have spoilt.
     let spoilt =
         |arm: Option<&Done>| arm.filter(|arm| arm.rounds().is_some()).and_then(|arm| arm.spoilt.clone());
     let why = |holds: &Holds, arms: &[Option<&Done>]| -> Option<Unjudged> {
@@ -161,7 +163,7 @@ pub(super) fn targets(
     let mut targets = Vec::new();
     for &(name, arm) in flint {
         let steady: Vec<&Recorded> = rounds(arm).iter().flat_map(steady).collect();
-        // A call that failed has waited in vain.
+        // A failed call has waited in vain.
         let failed = rounds(arm).iter().map(|round| round.failures.calls()).sum::<u64>() as usize;
         let felt = steady.iter().filter(|call| is_felt(&call.sample)).count() + failed;
         let mut waits: Vec<f64> = steady.iter().filter_map(|call| added(&call.sample)).collect();
@@ -176,7 +178,7 @@ pub(super) fn targets(
     for &(name, arm) in flint.iter().filter(|(name, _)| *name != FLINT.name) {
         for (reference, theirs) in [(SPAWN_WARM.name, sandboxes), (OPENWHISK.name, containers)] {
             let took = |arm: Option<&Done>| {
-                // What answered nothing rightly took little, for nothing.
+                // An arm without a correct response used little memory, for nothing.
                 let has_calls = rounds(arm).iter().any(|round| !round.calls.is_empty());
                 arm.filter(|_| has_calls)?.peak(|memory| memory.pss).filter(|bytes| *bytes > 0)
             };
@@ -188,9 +190,9 @@ pub(super) fn targets(
     targets
 }
 
-/// A function's first call is the start of the experiment; what was meant to be sent after it is its steady state.
+/// A function's first call starts the experiment; calls intended after that are its steady state.
 fn steady(replayed: &Replayed) -> Vec<&Recorded> {
-    // They are noted as they are answered, which need not be in their order.
+    // They are recorded in the order of responses, which may differ.
     let meant = |call: &Recorded| call.at_s - call.sample.latency / 1e6;
     let mut first: HashMap<usize, f64> = HashMap::new();
     for call in &replayed.calls {
@@ -210,7 +212,7 @@ fn over_time(replayed: &Replayed) -> Vec<Point> {
                 replayed.calls.iter().filter(|call| (from..to).contains(&call.at_s)).collect();
             let latencies: Vec<f64> = within.iter().map(|call| call.sample.latency).collect();
             cold += within.iter().filter(|call| call.sample.is_cold()).count() as u64;
-            // The most that was seen in it; where nobody looked, what was there before.
+            // The peak within it; without samples, the last one before.
             let before = replayed.memory.iter().rev().find(|(at, ..)| *at < from);
             let looks = replayed.memory.iter().filter(|(at, ..)| (from..to).contains(at));
             let memory = looks.max_by_key(|(_, memory, _)| memory.pss).or(before);
@@ -239,7 +241,7 @@ mod tests {
         Recorded { at_s, which, sample }
     }
 
-    /// A round with so much memory at its peak, and whose last call waited so long.
+    /// A round with this peak memory, whose last call waited this long.
     fn round(pss: u64, last: Option<f64>) -> Replayed {
         let memory = |pss| TreeMemory { pss, ..TreeMemory::default() };
         Replayed {
@@ -297,7 +299,7 @@ mod tests {
         let failed = judged(&[failed]);
         assert_eq!(failed.arms[0].note.as_deref(), Some("unavailable: no"));
         assert!(failed.targets.iter().all(|target| target.met.is_none()));
-        // A call that failed has waited in vain: where all did, the promise is missed, and there are no figures.
+        // A failed call has waited in vain: if all did, the promise is missed, and there are no figures.
         let mut failures = Failures::default();
         failures.add(&ArmError::WrongAnswer("no".into()));
         let wrong = Replayed { calls: Vec::new(), failures, ..round(50, None) };
@@ -313,7 +315,7 @@ mod tests {
             let sample = Sample { latency, run: Some(latency), ..Sample::default() };
             Recorded { at_s, which: 0, sample }
         };
-        // Meant at 0, 0.1 and 0.2 s.
+        // Intended at 0, 0.1 and 0.2 s.
         let calls = vec![answered(0.15, 50_000.0), answered(0.5, 500_000.0), answered(0.6, 400_000.0)];
         let replayed = Replayed { calls, ..round(0, None) };
         let later: Vec<_> = steady(&replayed).iter().map(|call| call.at_s).collect();
@@ -365,7 +367,7 @@ mod tests {
         let other = judged_as(&arms(), &(holds.clone(), holds.clone()));
         let why = holds.unjudged();
         assert!(other.targets.iter().all(|one| one.value.is_none() && one.unjudged == why));
-        // Of too few copies calls are judged, and memory is not.
+        // With too few copies, calls are judged, but memory is not.
         let few = judged_as(&arms(), &(Holds::default(), Holds::default().of_copies(20, 6)));
         for target in few.targets.iter().filter(|target| target.name.contains("flint-lean")) {
             assert_eq!(target.met.is_none(), target.promise.as_deref() == Some("E8"), "{}", target.name);

@@ -1,4 +1,4 @@
-//! Where the calls come from: a function of the trace for all copies, or the whole trace.
+//! Schedules of replays: a function of the trace for all copies, or the whole trace.
 
 use std::{fs::File, path::Path, time::Duration};
 
@@ -18,36 +18,37 @@ use crate::{
     failure::Failure,
 };
 
-/// Nobody waits longer for a call that a trace has long: the longest are cut to this.
+/// The trace's longest calls are cut to this.
 const LONGEST: Duration = Duration::from_secs(30);
-/// As many copies as Photons starts: fewer share less of what a server and its snapshots take.
+/// Photons' number of copies: fewer share less of what a server and its snapshots take.
 const COPIES: usize = 20;
-/// Apps that are drawn for a whole trace: many more than are kept.
+/// Apps drawn for a whole trace: many more than are kept.
 const DRAWN: usize = 2000;
-/// No run makes more calls: each is held with its request and its record, and at a thousand a second these take a quarter of an hour.
+/// Maximum number of calls: each is held in memory with its request and record, and at a thousand a second
+/// they take a quarter of an hour.
 const MOST_CALLS: f64 = 1e6;
-/// Two weeks, which is as long as the traces are.
+/// Two weeks, the length of the traces.
 const MOST_MINUTES: f64 = 14.0 * 24.0 * 60.0;
 
 /// When which function is called.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
-    /// `which` is a call's place in `calls`.
+    /// `which` is a call's index in `calls`.
     pub(super) arrivals: Vec<Arrival>,
-    /// A function's number, and how long that call takes, in ms, where the trace says it.
+    /// A function's number, and the call's duration in ms, if the trace has it.
     pub(super) calls: Vec<(usize, Option<u64>)>,
     pub(super) functions: usize,
     pub(super) length: Duration,
-    /// What it is, in words.
+    /// Its description.
     pub(super) note: String,
 }
 
-/// What the command line says.
+/// The options from the command line.
 pub(super) struct Wanted {
     source: Source,
     /// Every call of every function; otherwise Photons' procedure.
     whole: bool,
-    /// What `--set trace=` says.
+    /// The value of `--set trace=`.
     trace: Option<String>,
     copies: usize,
     minutes: usize,
@@ -104,7 +105,8 @@ impl Wanted {
         })
     }
 
-    /// What E6 and E7 promise something of: Photons' procedure with the trace that Flint comes with, and functions of the usual size.
+    /// The conditions of E6 and E7: Photons' procedure with the built-in trace, and functions of the usual
+    /// size.
     pub(super) fn holds(&self, size: Size) -> Holds {
         let other = match (&self.trace, self.whole) {
             (Some(trace), _) => Some(format!("--set trace={trace}")),
@@ -116,12 +118,12 @@ impl Wanted {
             .of_the_size(Some(size.as_str()))
     }
 
-    /// What E8 promises something of: the same, and as many copies as Photons starts.
+    /// The conditions of E8: the same, and Photons' number of copies.
     pub(super) fn holds_of_memory(&self, size: Size) -> Holds {
         self.holds(size).of_copies(COPIES, self.copies)
     }
 
-    /// A whole trace has durations, and not every workload takes as long as it is told.
+    /// A whole trace has durations, which not every workload can be told.
     pub(super) fn suits(&self, workload: &Manifest) -> bool {
         !self.whole || workload.duration.is_some()
     }
@@ -138,7 +140,7 @@ impl Wanted {
         Ok(schedule)
     }
 
-    /// Minutes that are replayed: as many as were asked for, as far as the trace has them.
+    /// The number of replayed minutes: as requested, as far as the trace has them.
     fn minutes(&self, has: usize) -> (usize, String) {
         match self.minutes > has {
             true => (has, format!("{has} minutes, which are all that the trace has")),
@@ -206,7 +208,7 @@ impl Wanted {
         Ok(Schedule { arrivals, calls, functions: fast.functions.len(), length, note })
     }
 
-    /// Which part of the trace that is, and what is not as the trace says it.
+    /// Which part of the trace that is, and how it deviates from the trace.
     fn note(&self, whole: &WholeTrace, has: usize) -> String {
         let (_, so_long) = self.minutes(has);
         let part = match whole.cut {
@@ -256,7 +258,7 @@ fn open(path: &Path) -> anyhow::Result<File> {
     File::open(path).with_context(|| format!("opening {}", path.display()))
 }
 
-/// A day of 2019.
+/// A day of the 2019 trace.
 fn tables(folder: &Path) -> anyhow::Result<Azure2019> {
     let open = |name: &str| {
         open(&folder.join(name))
@@ -266,7 +268,7 @@ fn tables(folder: &Path) -> anyhow::Result<Azure2019> {
     Ok(Azure2019::read(open("invocations.csv")?, optional("durations.csv")?, optional("memory.csv")?)?)
 }
 
-/// The first drawn app that is called as often as Photons wants it, from a time of day that is drawn too.
+/// The first drawn app with the number of calls that Photons requires, from a random time of day on.
 fn synthetic(seed: u64) -> anyhow::Result<FunctionRow> {
     let hour = Duration::from_secs(3600);
     for (at, app) in apps(seed, 10_000).iter().enumerate() {
