@@ -29,17 +29,20 @@ pub(crate) struct ListQuery {
     logs: bool,
 }
 
-/// Records of the namespace, the latest first.
+/// List activation records, newest first
 #[utoipa::path(get, path = "/v1/activations", tag = "activations",
     params(
-        ("limit" = Option<usize>, Query, description = "At most so many, up to 1000"),
-        ("skip" = Option<usize>, Query, description = "After so many"),
-        ("function" = Option<String>, Query, description = "Only of this function, `name`, `package/name` or `/namespace/[package/]name`"),
-        ("since" = Option<u64>, Query, description = "Only those that began at this time or later, in milliseconds since 1970"),
-        ("upto" = Option<u64>, Query, description = "Only those that began at this time or earlier"),
-        ("logs" = Option<bool>, Query, description = "With what they logged"),
+        ("limit" = Option<usize>, Query, description = "Maximum number of entries, up to 1000; default 100"),
+        ("skip" = Option<usize>, Query, description = "Number of entries to skip; default 0"),
+        ("function" = Option<String>, Query, description = "Only records of this function: `name`, `package/name` or `/namespace/[package/]name`"),
+        ("since" = Option<u64>, Query, description = "Only records that began at this time or later, in milliseconds since 1970"),
+        ("upto" = Option<u64>, Query, description = "Only records that began at this time or earlier, in milliseconds since 1970"),
+        ("logs" = Option<bool>, Query, description = "Include the logs; default false"),
     ),
-    responses((status = 200, body = ActivationList), (status = 503, body = crate::resource::ErrorBody, description = "Too many large answers are being sent")))]
+    responses(
+        (status = 200, description = "A page of records", body = ActivationList),
+        (status = 503, body = crate::resource::ErrorBody, description = "The server is sending too many large responses at the moment"),
+    ))]
 pub(crate) async fn list(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -119,10 +122,13 @@ async fn lines(native: &Native, tenant: &Tenant, id: &str) -> Result<Vec<LogLine
     Ok(find(native, tenant, id).await?.logs)
 }
 
-/// One record with its logs.
+/// Get an activation record with its logs
 #[utoipa::path(get, path = "/v1/activations/{id}", tag = "activations",
-    params(("id" = String, Path, description = "32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
-    responses((status = 200, body = ActivationResource), (status = 404, body = crate::resource::ErrorBody)))]
+    params(("id" = String, Path, description = "Activation id, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
+    responses(
+        (status = 200, description = "The record", body = ActivationResource),
+        (status = 404, description = "No such activation", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn get(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -131,10 +137,15 @@ pub(crate) async fn get(
     roomy(&native, &tenant, || record(&native, &tenant, &id)).await
 }
 
-/// An accepted call that is not over, or is a dead letter: where it is, and what became of its attempts so far.
+/// Get an accepted call that has not ended, or is a dead letter
+///
+/// Shows the state of the call and the outcome of its attempts so far.
 #[utoipa::path(get, path = "/v1/calls/{id}", tag = "activations",
-    params(("id" = String, Path, description = "The activation that it was accepted as, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
-    responses((status = 200, body = CallResource), (status = 404, body = crate::resource::ErrorBody, description = "There is no such call, or it is over: see its record")))]
+    params(("id" = String, Path, description = "Activation id of the call, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
+    responses(
+        (status = 200, description = "The call", body = CallResource),
+        (status = 404, body = crate::resource::ErrorBody, description = "No such call, or the call has ended: see its activation record"),
+    ))]
 pub(crate) async fn accepted(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -152,10 +163,13 @@ pub(crate) async fn accepted(
     Ok(Json(call.into()))
 }
 
-/// What one activation logged, in order.
+/// Get the log lines of an activation, in order
 #[utoipa::path(get, path = "/v1/activations/{id}/logs", tag = "activations",
-    params(("id" = String, Path, description = "32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
-    responses((status = 200, body = Vec<Object>), (status = 404, body = crate::resource::ErrorBody)))]
+    params(("id" = String, Path, description = "Activation id, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
+    responses(
+        (status = 200, description = "The log lines", body = Vec<Object>),
+        (status = 404, description = "No such activation", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn logs(
     State(native): State<Arc<Native>>,
     tenant: Tenant,

@@ -19,10 +19,10 @@ use crate::{
 const ACTIVATION: HeaderName = HeaderName::from_static("x-flint-activation-id");
 const STATUS: HeaderName = HeaderName::from_static("x-flint-status");
 
-/// A call that goes on by itself.
+/// A call that continues on its own.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Accepted {
-    /// Its activation: `GET /v1/activations/{id}` has the result when it has ended.
+    /// Activation id of the call. `GET /v1/activations/{id}` returns its result once it has ended.
     activation: String,
 }
 

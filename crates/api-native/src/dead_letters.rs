@@ -63,14 +63,17 @@ fn no_letter(error: ControllerError, id: &str) -> ApiError {
     }
 }
 
-/// The namespace's dead letters, the one that was given up last first.
+/// List dead letters, the most recently given up first
 #[utoipa::path(get, path = "/v1/dead-letters", tag = "activations",
     params(
-        ("limit" = Option<usize>, Query, description = "At most so many, up to 1000"),
-        ("skip" = Option<usize>, Query, description = "After so many"),
-        ("function" = Option<String>, Query, description = "Only calls of this function, `name` or `package/name`"),
+        ("limit" = Option<usize>, Query, description = "Maximum number of entries, up to 1000; default 100"),
+        ("skip" = Option<usize>, Query, description = "Number of entries to skip; default 0"),
+        ("function" = Option<String>, Query, description = "Only calls of this function: `name` or `package/name`"),
     ),
-    responses((status = 200, body = DeadLetterList), (status = 401, body = ErrorBody)))]
+    responses(
+        (status = 200, description = "A page of dead letters, without their arguments", body = DeadLetterList),
+        (status = 401, description = "Missing or invalid key", body = ErrorBody),
+    ))]
 pub(crate) async fn list(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -91,10 +94,13 @@ pub(crate) async fn list(
     }))
 }
 
-/// One letter with its arguments.
+/// Get a dead letter with its arguments
 #[utoipa::path(get, path = "/v1/dead-letters/{id}", tag = "activations",
-    params(("id" = String, Path, description = "The activation that it was, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
-    responses((status = 200, body = DeadLetterResource), (status = 404, body = ErrorBody)))]
+    params(("id" = String, Path, description = "Activation id of the dead letter, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
+    responses(
+        (status = 200, description = "The dead letter", body = DeadLetterResource),
+        (status = 404, description = "No such dead letter", body = ErrorBody),
+    ))]
 pub(crate) async fn get(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -105,11 +111,17 @@ pub(crate) async fn get(
     Ok(Json(letter.map_err(|error| no_letter(error, &id))?.into()))
 }
 
-/// Accepts a letter's call again, with all the attempts that its function gives it now. Durable when it is answered; a letter is redriven once,
-/// however often it is asked for.
+/// Redrive a dead letter
+///
+/// Accepts the call again, with as many attempts as the function now allows. The call is durable when the response is sent. A letter is
+/// redriven once, however often it is requested.
 #[utoipa::path(post, path = "/v1/dead-letters/{id}/redrive", tag = "activations",
-    params(("id" = String, Path, description = "The activation that it was, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
-    responses((status = 202, body = RedrivenResource), (status = 404, body = ErrorBody), (status = 429, body = ErrorBody)))]
+    params(("id" = String, Path, description = "Activation id of the dead letter, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
+    responses(
+        (status = 202, description = "Accepted as a new call", body = RedrivenResource),
+        (status = 404, description = "No such dead letter", body = ErrorBody),
+        (status = 429, description = "A limit of the namespace is reached", body = ErrorBody),
+    ))]
 pub(crate) async fn redrive(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -123,9 +135,14 @@ pub(crate) async fn redrive(
     Ok((StatusCode::ACCEPTED, Json(redriven.into())))
 }
 
-/// The same for several, the oldest first, until all are calls again or one is refused: a limit of the namespace, or a function that is gone.
+/// Redrive several dead letters, oldest first
+///
+/// Continues until all letters are calls again or one is refused, because of a limit of the namespace or because its function is gone.
 #[utoipa::path(post, path = "/v1/dead-letters/redrive", tag = "activations", request_body = RedriveRequest,
-    responses((status = 202, body = RedriveResult), (status = 400, body = ErrorBody)))]
+    responses(
+        (status = 202, description = "The letters accepted as new calls, and what stopped the redrive, if anything", body = RedriveResult),
+        (status = 400, description = "Invalid request", body = ErrorBody),
+    ))]
 pub(crate) async fn redrive_some(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -146,10 +163,13 @@ pub(crate) async fn redrive_some(
     Ok((StatusCode::ACCEPTED, Json(result)))
 }
 
-/// Removes a letter.
+/// Delete a dead letter
 #[utoipa::path(delete, path = "/v1/dead-letters/{id}", tag = "activations",
-    params(("id" = String, Path, description = "The activation that it was, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
-    responses((status = 204), (status = 404, body = ErrorBody)))]
+    params(("id" = String, Path, description = "Activation id of the dead letter, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "No such dead letter", body = ErrorBody),
+    ))]
 pub(crate) async fn delete(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -161,10 +181,10 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Removes all letters, or those of one function.
+/// Delete all dead letters, or those of one function
 #[utoipa::path(delete, path = "/v1/dead-letters", tag = "activations",
-    params(("function" = Option<String>, Query, description = "Only calls of this function, `name` or `package/name`")),
-    responses((status = 200, body = RemovedLetters)))]
+    params(("function" = Option<String>, Query, description = "Only calls of this function: `name` or `package/name`")),
+    responses((status = 200, description = "The number of letters deleted", body = RemovedLetters)))]
 pub(crate) async fn delete_some(
     State(native): State<Arc<Native>>,
     tenant: Tenant,

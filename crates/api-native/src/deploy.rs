@@ -33,24 +33,35 @@ const STEPS_UNREAD: usize = 16;
 /// Allowance for JSON around the code: parameters and annotations, which have limits of their own.
 const AROUND_CODE: u64 = 4 << 20;
 
-/// Creates or replaces a function. The body is a `DeployRequest` in JSON, or the code itself with another content type:
-/// `application/zip`, `application/gzip`, `application/java-archive`, `application/octet-stream` (an executable) or source (`text/javascript`,
-/// `text/x-python`, `text/x-java`, `text/plain`), with its `kind`, `main` and the like in the query. With `Accept: application/x-ndjson` the answer is a line of
-/// JSON for each step, at last a `result` or an `error`.
+/// Create or replace a function
+///
+/// The body is a `DeployRequest` in JSON, or the code itself with one of these content types: `application/zip`, `application/gzip`,
+/// `application/java-archive`, `application/octet-stream` (an executable) or source (`text/javascript`, `text/x-python`, `text/x-java`,
+/// `text/plain`). With code as the body, options such as `kind` and `main` go in the query. With `Accept: application/x-ndjson`, the response
+/// has one JSON line for each step, and a `result` or an `error` as its last line.
 #[utoipa::path(put, path = "/v1/functions/{name}", tag = "functions",
     params(
-        ("name" = String, Path, description = "`name`, or `package%2Fname`"),
-        ("kind" = Option<String>, Query, description = "With code as the body, and then required: the runtime"),
-        ("main" = Option<String>, Query, description = "With code as the body: the entry point"),
-        ("contract" = Option<String>, Query, description = "With code as the body: how the code receives a call"),
-        ("memory_mb" = Option<u64>, Query, description = "With code as the body: memory"),
-        ("timeout_ms" = Option<u64>, Query, description = "With code as the body: time limit"),
+        ("name" = String, Path, description = "Function name: `name`, or `package%2Fname`"),
+        ("kind" = Option<String>, Query, description = "The runtime; only with code as the body, and then required"),
+        ("main" = Option<String>, Query, description = "The entry point; only with code as the body"),
+        ("contract" = Option<String>, Query, description = "How the code receives a call; only with code as the body"),
+        ("memory_mb" = Option<u64>, Query, description = "Memory of one instance, in MiB; only with code as the body"),
+        ("timeout_ms" = Option<u64>, Query, description = "Time limit in milliseconds; only with code as the body"),
     ),
     request_body(content((DeployRequest = "application/json"), ("application/zip"), ("application/gzip"), ("application/java-archive"),
         ("application/octet-stream"), ("text/javascript"), ("text/x-python"), ("text/x-java"), ("text/plain"))),
-    responses((status = 200, description = "It replaced what was there, or its progress: lines of ProgressLine", content((DeployResult = "application/json"), (String = "application/x-ndjson"))), (status = 201, body = DeployResult), (status = 400, body = crate::resource::ErrorBody),
-        (status = 401, body = crate::resource::ErrorBody), (status = 403, body = crate::resource::ErrorBody), (status = 409, body = crate::resource::ErrorBody), (status = 413, body = crate::resource::ErrorBody),
-        (status = 415, body = crate::resource::ErrorBody), (status = 422, body = crate::resource::ErrorBody), (status = 503, body = crate::resource::ErrorBody)))]
+    responses(
+        (status = 200, description = "Replaced; or, with `Accept: application/x-ndjson`, the progress as lines of `ProgressLine`", content((DeployResult = "application/json"), (String = "application/x-ndjson"))),
+        (status = 201, description = "Created", body = DeployResult),
+        (status = 400, description = "Invalid request, or code that does not fit its kind", body = crate::resource::ErrorBody),
+        (status = 401, description = "Missing or invalid key", body = crate::resource::ErrorBody),
+        (status = 403, description = "Not permitted in this namespace", body = crate::resource::ErrorBody),
+        (status = 409, description = "Conflict with existing data or a concurrent write, or a storage quota is reached", body = crate::resource::ErrorBody),
+        (status = 413, description = "The code or another part of the request is too large", body = crate::resource::ErrorBody),
+        (status = 415, description = "Not a content type of code", body = crate::resource::ErrorBody),
+        (status = 422, description = "The package binding is circular", body = crate::resource::ErrorBody),
+        (status = 503, description = "No capacity at the moment", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn deploy(
     State(native): State<Arc<Native>>,
     tenant: Tenant,

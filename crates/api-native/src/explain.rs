@@ -14,10 +14,15 @@ use crate::{
     resource::{AbilityState, FunctionExplanation, FunctionResource, StrategyVerdict},
 };
 
-/// Why a function runs the way it does, and what the host lacks for it.
+/// Explain why a function runs the way it does
+///
+/// Also shows what the host lacks for it.
 #[utoipa::path(get, path = "/v1/explain/{name}", tag = "functions",
-    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
-    responses((status = 200, body = FunctionExplanation), (status = 404, body = crate::resource::ErrorBody)))]
+    params(("name" = String, Path, description = "Function name: `name`, or `package%2Fname`")),
+    responses(
+        (status = 200, description = "The explanation", body = FunctionExplanation),
+        (status = 404, description = "No such function", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn explain(
     State(native): State<Arc<Native>>,
     tenant: Tenant,

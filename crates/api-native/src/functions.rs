@@ -58,10 +58,17 @@ pub(crate) fn path_of(caller: &Caller, name: &str) -> Result<FunctionPath, ApiEr
     })
 }
 
-/// The functions of the namespace, without their parameters; what is listed may be 8 MB.
+/// List functions, most recently deployed first
+///
+/// Parameters are left out. A list of more than 8 MiB is refused: ask for a smaller page.
 #[utoipa::path(get, path = "/v1/functions", tag = "functions",
-    params(("limit" = Option<usize>, Query, description = "At most so many, up to 1000"), ("skip" = Option<usize>, Query, description = "After so many")),
-    responses((status = 200, body = FunctionList), (status = 400, body = crate::resource::ErrorBody), (status = 401, body = crate::resource::ErrorBody), (status = 503, body = crate::resource::ErrorBody)))]
+    params(("limit" = Option<usize>, Query, description = "Maximum number of entries, up to 1000; default 100"), ("skip" = Option<usize>, Query, description = "Number of entries to skip; default 0")),
+    responses(
+        (status = 200, description = "A page of functions", body = FunctionList),
+        (status = 400, description = "Invalid request, or a list that is too large", body = crate::resource::ErrorBody),
+        (status = 401, description = "Missing or invalid key", body = crate::resource::ErrorBody),
+        (status = 503, description = "The server is sending too many large responses at the moment", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn list(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -76,10 +83,13 @@ pub(crate) async fn list(
     answer(&FunctionList { functions, total }, room)
 }
 
-/// One function.
+/// Get a function
 #[utoipa::path(get, path = "/v1/functions/{name}", tag = "functions",
-    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
-    responses((status = 200, body = FunctionResource), (status = 404, body = crate::resource::ErrorBody)))]
+    params(("name" = String, Path, description = "Function name: `name`, or `package%2Fname`")),
+    responses(
+        (status = 200, description = "The function", body = FunctionResource),
+        (status = 404, description = "No such function", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn get(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -92,11 +102,17 @@ pub(crate) async fn get(
     Ok(Json(FunctionResource::with(&function, native.controller.prepared(&function).as_deref())))
 }
 
-/// A function's code as it was deployed; header `X-Flint-Code-Format` says what it is.
+/// Download a function's code as it was deployed
+///
+/// The header `X-Flint-Code-Format` gives its format.
 #[utoipa::path(get, path = "/v1/functions/{name}/code", tag = "functions",
-    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
-    responses((status = 200, description = "The code", headers(("X-Flint-Code-Format" = String, description = "`source`, `zip`, `targz`, `jar` or `executable`")),
-        content(("text/plain"), ("application/zip"), ("application/gzip"), ("application/java-archive"), ("application/octet-stream"))), (status = 404, body = crate::resource::ErrorBody), (status = 503, body = crate::resource::ErrorBody)))]
+    params(("name" = String, Path, description = "Function name: `name`, or `package%2Fname`")),
+    responses(
+        (status = 200, description = "The code", headers(("X-Flint-Code-Format" = String, description = "`source`, `zip`, `targz`, `jar` or `executable`")),
+            content(("text/plain"), ("application/zip"), ("application/gzip"), ("application/java-archive"), ("application/octet-stream"))),
+        (status = 404, description = "No such function", body = crate::resource::ErrorBody),
+        (status = 503, description = "The server is sending too many large responses at the moment", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn code(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -126,10 +142,15 @@ pub(crate) async fn code(
     Ok((headers, body).into_response())
 }
 
-/// Deletes a function and gives what it was.
+/// Delete a function
+///
+/// Returns the deleted function.
 #[utoipa::path(delete, path = "/v1/functions/{name}", tag = "functions",
-    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
-    responses((status = 200, body = FunctionResource), (status = 404, body = crate::resource::ErrorBody)))]
+    params(("name" = String, Path, description = "Function name: `name`, or `package%2Fname`")),
+    responses(
+        (status = 200, description = "The deleted function", body = FunctionResource),
+        (status = 404, description = "No such function", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn delete(
     State(native): State<Arc<Native>>,
     tenant: Tenant,

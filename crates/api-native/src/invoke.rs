@@ -23,29 +23,31 @@ use crate::{
     resource::ErrorBody,
 };
 
-/// Calls a function. A JSON body is its arguments; a query adds to them: an argument that has the name of an option here is
-/// written with a letter percent-encoded, `%61sync=true`. A body of any other type, or a path after `invoke` (`/` as well),
-/// reaches the function as the HTTP request it is. The answer is the function's own: header `X-Flint-Status` says how it ended,
-/// `X-Flint-Activation-Id` under which record.
+/// Invoke a function
+///
+/// A JSON body gives the arguments; the query adds further ones. To pass an argument with the same name as an option listed here,
+/// percent-encode a letter of it: `%61sync=true`. A body of any other type, or a path after `invoke` (even just `/`), reaches the function as
+/// the HTTP request it is. The response is the function's own. The header `X-Flint-Status` gives the outcome, and `X-Flint-Activation-Id` the
+/// id of the activation record.
 #[utoipa::path(post, path = "/v1/functions/{name}/invoke", tag = "functions",
     params(
-        ("name" = String, Path, description = "`name`, or `package%2Fname`"),
-        ("async" = Option<bool>, Query, description = "Answer 202 as soon as the call is durable"),
-        ("record" = Option<bool>, Query, description = "Answer 200 with the activation record instead of the function's answer, whether or not records are kept"),
-        ("wait_ms" = Option<u64>, Query, description = "Wait no longer than this; then 202, and the call goes on by itself"),
+        ("name" = String, Path, description = "Function name: `name`, or `package%2Fname`"),
+        ("async" = Option<bool>, Query, description = "Return 202 as soon as the call is durable; default false"),
+        ("record" = Option<bool>, Query, description = "Return 200 with the activation record instead of the function's answer, even if records are not kept; default false"),
+        ("wait_ms" = Option<u64>, Query, description = "Maximum time to wait for the answer, in milliseconds; after that, 202 is returned and the call continues on its own"),
     ),
-    request_body(description = "None is none: no arguments", content(("application/json", example = json!({"name": "world"})), ("application/octet-stream"))),
+    request_body(description = "The arguments, or the body of an HTTP request; an empty body means no arguments", content(("application/json", example = json!({"name": "world"})), ("application/octet-stream"))),
     responses(
-        (status = 200, description = "The function's answer, or with `record=true` an ActivationResource"),
-        (status = "default", description = "Whatever status a function that speaks HTTP answers with, or another refusal"),
-        (status = 202, body = Accepted, description = "Accepted; it goes on by itself"),
-        (status = 408, description = "The request's body came too slowly"),
-        (status = 413, description = "The request's body is larger than `limits.max_payload` or, where it is not JSON, `limits.max_body`"),
-        (status = 422, description = "The function answered with an error of its own: `{\"error\": …}`"),
-        (status = 429, body = ErrorBody, description = "A limit of the namespace"),
-        (status = 500, description = "Flint could not run it"),
-        (status = 502, description = "The function is broken: it does not load, crashed, or exceeded a limit"),
-        (status = 503, body = ErrorBody, description = "No capacity now"),
+        (status = 200, description = "The function's answer, or with `record=true` an `ActivationResource`"),
+        (status = "default", description = "Any status that a function speaking HTTP returns, or another error"),
+        (status = 202, body = Accepted, description = "Accepted; the call continues on its own"),
+        (status = 408, description = "The request body arrived too slowly"),
+        (status = 413, description = "The request body exceeds `limits.max_payload` or, if it is not JSON, `limits.max_body`"),
+        (status = 422, description = "The function returned an error: `{\"error\": …}`"),
+        (status = 429, body = ErrorBody, description = "A limit of the namespace is reached"),
+        (status = 500, description = "Flint could not run the function"),
+        (status = 502, description = "The function does not load, crashed, or exceeded a limit"),
+        (status = 503, body = ErrorBody, description = "No capacity at the moment"),
     ))]
 pub(crate) async fn invoke(
     State(native): State<Arc<Native>>,

@@ -36,14 +36,20 @@ pub(crate) struct LogsQuery {
     limit: Option<usize>,
 }
 
-/// What the latest activations of a function or sequence logged; with `follow=true` server-sent events, one record each as calls end.
+/// Get the logs of a function's or sequence's latest activations
+///
+/// With `follow=true`, streams server-sent events: one record for each call that ends.
 #[utoipa::path(get, path = "/v1/functions/{name}/logs", tag = "activations",
     params(
-        ("name" = String, Path, description = "`name`, or `package%2Fname`"),
-        ("follow" = Option<bool>, Query, description = "Server-sent events: `data: ` and an ActivationResource, for each call that ends from now on, with a long log cut and a long result left out; `event: missed` with how many were, and `event: refused` at the end when the key opens the namespace no longer"),
-        ("limit" = Option<usize>, Query, description = "Of at most so many activations, up to 1000; absent = 10"),
+        ("name" = String, Path, description = "Function or sequence name: `name`, or `package%2Fname`"),
+        ("follow" = Option<bool>, Query, description = "Stream server-sent events; default false. Each call that ends from now on sends `data: ` with an `ActivationResource`; long logs are cut and long results left out. `event: missed` gives the number of events missed; `event: refused` ends the stream when the key no longer opens the namespace"),
+        ("limit" = Option<usize>, Query, description = "Maximum number of activations, up to 1000; default 10"),
     ),
-    responses((status = 200, content((ActivationList = "application/json"), (String = "text/event-stream"))), (status = 429, body = crate::resource::ErrorBody, description = "So many follow this namespace already"), (status = 404, body = crate::resource::ErrorBody)))]
+    responses(
+        (status = 200, description = "The latest activations with their logs, or the event stream", content((ActivationList = "application/json"), (String = "text/event-stream"))),
+        (status = 429, body = crate::resource::ErrorBody, description = "32 clients already follow the namespace's logs"),
+        (status = 404, description = "No such function or sequence", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn of_function(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -60,10 +66,15 @@ pub(crate) async fn of_function(
     logs(&native, tenant, Some(listed), &query).await
 }
 
-/// The same of all functions of the namespace.
+/// Get the logs of the namespace's latest activations
+///
+/// With `follow=true`, streams server-sent events: one record for each call that ends.
 #[utoipa::path(get, path = "/v1/logs", tag = "activations",
-    params(("follow" = Option<bool>, Query, description = "Server-sent events, as calls end"), ("limit" = Option<usize>, Query, description = "Of at most so many activations, up to 1000; absent = 10")),
-    responses((status = 200, content((ActivationList = "application/json"), (String = "text/event-stream"))), (status = 429, body = crate::resource::ErrorBody, description = "So many follow this namespace already")))]
+    params(("follow" = Option<bool>, Query, description = "Stream server-sent events as calls end, as for one function; default false"), ("limit" = Option<usize>, Query, description = "Maximum number of activations, up to 1000; default 10")),
+    responses(
+        (status = 200, description = "The latest activations with their logs, or the event stream", content((ActivationList = "application/json"), (String = "text/event-stream"))),
+        (status = 429, body = crate::resource::ErrorBody, description = "32 clients already follow the namespace's logs"),
+    ))]
 pub(crate) async fn of_all(
     State(native): State<Arc<Native>>,
     tenant: Tenant,

@@ -15,17 +15,17 @@ use crate::{
     resource::{KeyCreated, KeyResource, NamespaceCreate, NamespacePatch, NamespaceResource},
 };
 
-/// Every namespace.
+/// All namespaces.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct NamespaceList {
     namespaces: Vec<NamespaceResource>,
 }
 
-/// A key to make.
+/// A key to create.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct KeyCreate {
-    /// On whose behalf it calls; absent = the namespace's name.
+    /// The subject that the key calls as; absent = the namespace's name.
     subject: Option<String>,
 }
 
@@ -46,8 +46,12 @@ async fn with_keys(native: &Native, namespace: &Namespace) -> Result<NamespaceRe
     Ok(NamespaceResource { keys: keys.collect(), ..NamespaceResource::from(namespace) })
 }
 
-/// Every namespace.
-#[utoipa::path(get, path = "/v1/namespaces", tag = "operator", responses((status = 200, body = NamespaceList), (status = 403, body = crate::resource::ErrorBody)))]
+/// List all namespaces
+#[utoipa::path(get, path = "/v1/namespaces", tag = "operator",
+    responses(
+        (status = 200, description = "All namespaces", body = NamespaceList),
+        (status = 403, description = "The operator's key is required", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn list(
     State(native): State<Arc<Native>>,
     _: Operator,
@@ -64,9 +68,14 @@ pub(crate) async fn list(
     Ok(Json(NamespaceList { namespaces }))
 }
 
-/// Creates a namespace with a first key, which is shown this once.
+/// Create a namespace with a first key
+///
+/// The key is shown only in this response.
 #[utoipa::path(post, path = "/v1/namespaces", tag = "operator", request_body = NamespaceCreate,
-    responses((status = 201, body = KeyCreated), (status = 409, body = crate::resource::ErrorBody)))]
+    responses(
+        (status = 201, description = "Created", body = KeyCreated),
+        (status = 409, description = "The namespace already exists", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn create(
     State(native): State<Arc<Native>>,
     _: Operator,
@@ -81,9 +90,12 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(KeyCreated { namespace: name.to_string(), subject, key: key.expose() })))
 }
 
-/// One namespace.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}", tag = "operator", params(("namespace" = String, Path)),
-    responses((status = 200, body = NamespaceResource), (status = 404, body = crate::resource::ErrorBody)))]
+/// Get a namespace
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}", tag = "operator", params(("namespace" = String, Path, description = "Namespace name")),
+    responses(
+        (status = 200, description = "The namespace", body = NamespaceResource),
+        (status = 404, description = "No such namespace", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn get(
     State(native): State<Arc<Native>>,
     _: Operator,
@@ -95,9 +107,12 @@ pub(crate) async fn get(
     Ok(Json(with_keys(&native, &namespace).await.map_err(refused)?))
 }
 
-/// Changes a namespace's limits, or blocks its keys.
-#[utoipa::path(patch, path = "/v1/namespaces/{namespace}", tag = "operator", params(("namespace" = String, Path)), request_body = NamespacePatch,
-    responses((status = 200, body = NamespaceResource), (status = 404, body = crate::resource::ErrorBody)))]
+/// Change a namespace's limits, or block its keys
+#[utoipa::path(patch, path = "/v1/namespaces/{namespace}", tag = "operator", params(("namespace" = String, Path, description = "Namespace name")), request_body = NamespacePatch,
+    responses(
+        (status = 200, description = "The changed namespace", body = NamespaceResource),
+        (status = 404, description = "No such namespace", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn patch(
     State(native): State<Arc<Native>>,
     _: Operator,
@@ -116,9 +131,12 @@ pub(crate) async fn patch(
     Ok(Json(with_keys(&native, &namespace).await.map_err(refused)?))
 }
 
-/// Deletes a namespace with its keys and functions.
-#[utoipa::path(delete, path = "/v1/namespaces/{namespace}", tag = "operator", params(("namespace" = String, Path)),
-    responses((status = 204), (status = 404, body = crate::resource::ErrorBody)))]
+/// Delete a namespace with its keys and functions
+#[utoipa::path(delete, path = "/v1/namespaces/{namespace}", tag = "operator", params(("namespace" = String, Path, description = "Namespace name")),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "No such namespace", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn delete(
     State(native): State<Arc<Native>>,
     _: Operator,
@@ -132,9 +150,14 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Makes a further key, which is shown this once.
-#[utoipa::path(post, path = "/v1/namespaces/{namespace}/keys", tag = "operator", params(("namespace" = String, Path)), request_body = KeyCreate,
-    responses((status = 201, body = KeyCreated), (status = 404, body = crate::resource::ErrorBody)))]
+/// Create another key for a namespace
+///
+/// The key is shown only in this response.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/keys", tag = "operator", params(("namespace" = String, Path, description = "Namespace name")), request_body = KeyCreate,
+    responses(
+        (status = 201, description = "Created", body = KeyCreated),
+        (status = 404, description = "No such namespace", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn create_key(
     State(native): State<Arc<Native>>,
     _: Operator,
@@ -147,10 +170,13 @@ pub(crate) async fn create_key(
     Ok((StatusCode::CREATED, Json(KeyCreated { namespace: name, subject, key: key.expose() })))
 }
 
-/// Removes a key.
+/// Delete a key
 #[utoipa::path(delete, path = "/v1/namespaces/{namespace}/keys/{id}", tag = "operator",
-    params(("namespace" = String, Path), ("id" = String, Path, description = "The key's UUID")),
-    responses((status = 204), (status = 404, body = crate::resource::ErrorBody)))]
+    params(("namespace" = String, Path, description = "Namespace name"), ("id" = String, Path, description = "The key's UUID")),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "No such namespace or key", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn delete_key(
     State(native): State<Arc<Native>>,
     _: Operator,

@@ -23,11 +23,11 @@ use crate::{
     modifiers(&Security, &Refusals),
     security(("bearer" = []), ("basic" = [])),
     tags(
-        (name = "functions", description = "Deploying and calling; a namespace's key"),
-        (name = "activations", description = "What ran; a namespace's key"),
-        (name = "secrets", description = "What functions are given and nobody is shown; a namespace's key"),
-        (name = "operator", description = "Namespaces and data; the operator's key"),
-        (name = "server", description = "The server itself"),
+        (name = "functions", description = "Deploy and invoke functions. Needs a namespace's key."),
+        (name = "activations", description = "Records, logs and dead letters of calls. Needs a namespace's key."),
+        (name = "secrets", description = "Values that functions receive and no request returns. Needs a namespace's key."),
+        (name = "operator", description = "Manage namespaces and the server's data. Needs the operator's key."),
+        (name = "server", description = "Health, metrics and capabilities of the server"),
     ),
     paths(
         functions::list, functions::get, functions::code, functions::delete, deploy::deploy, invoke::invoke, explain::explain,
@@ -62,8 +62,7 @@ struct Refusals;
 impl Modify for Refusals {
     fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
         let body = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
-        let refusal =
-            ResponseBuilder::new().description("Any other refusal").content("application/json", body);
+        let refusal = ResponseBuilder::new().description("Any other error").content("application/json", body);
         let refusal = refusal.build();
         for path in openapi.paths.paths.values_mut() {
             let operations =
@@ -86,8 +85,9 @@ pub fn document() -> String {
 /// The same without indentation, serialised once: it is served without a key.
 static SERVED: LazyLock<Bytes> = LazyLock::new(|| Api::openapi().to_json().unwrap_or_default().into());
 
-/// This description.
-#[utoipa::path(get, path = "/v1/openapi.json", tag = "server", security(()), responses((status = 200, body = Object)))]
+/// Get this API description
+#[utoipa::path(get, path = "/v1/openapi.json", tag = "server", security(()),
+    responses((status = 200, description = "The OpenAPI description", body = Object)))]
 pub(crate) async fn serve() -> impl IntoResponse {
     let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "max-age=3600")];
     (headers, SERVED.clone())

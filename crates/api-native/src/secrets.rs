@@ -32,9 +32,12 @@ fn shown(native: &Native, secret: &SealedSecret) -> SecretResource {
     }
 }
 
-/// The namespace's secrets, without their values.
+/// List the namespace's secrets, without their values
 #[utoipa::path(get, path = "/v1/secrets", tag = "secrets",
-    responses((status = 200, body = SecretList), (status = 401, body = ErrorBody)))]
+    responses(
+        (status = 200, description = "The secrets", body = SecretList),
+        (status = 401, description = "Missing or invalid key", body = ErrorBody),
+    ))]
 pub(crate) async fn list(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -43,12 +46,19 @@ pub(crate) async fn list(
     Ok(Json(SecretList { secrets: secrets.iter().map(|secret| shown(&native, secret)).collect() }))
 }
 
-/// Creates or replaces a secret. The body is its value as it is: text in UTF-8 without NUL. Nothing gives it back; functions that name the
-/// secret in their annotation `flint-secrets` are given it in their environment.
+/// Create or replace a secret
+///
+/// The body is the value: UTF-8 text without NUL. No request returns it. Functions that name the secret in their annotation `flint-secrets`
+/// receive it in their environment.
 #[utoipa::path(put, path = "/v1/secrets/{name}", tag = "secrets",
-    params(("name" = String, Path, description = "A letter or _, then letters, digits, _ and -, up to 64 characters", pattern = "^[A-Za-z_][A-Za-z0-9_-]{0,63}$")),
+    params(("name" = String, Path, description = "Secret name: a letter or _, then letters, digits, _ and -, up to 64 characters", pattern = "^[A-Za-z_][A-Za-z0-9_-]{0,63}$")),
     request_body(content = String, content_type = "text/plain"),
-    responses((status = 200, body = SecretResource), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody)))]
+    responses(
+        (status = 200, description = "The secret, without its value", body = SecretResource),
+        (status = 400, description = "Invalid name or value", body = ErrorBody),
+        (status = 409, description = "The namespace has as many secrets as it may have, or the server lacks the key of existing ones", body = ErrorBody),
+        (status = 413, description = "The value is too large", body = ErrorBody),
+    ))]
 pub(crate) async fn put(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -68,10 +78,15 @@ pub(crate) async fn put(
     Ok(Json(shown(&native, &secret)))
 }
 
-/// Deletes a secret. Calls of functions that name it fail then, and say so.
+/// Delete a secret
+///
+/// Calls of functions that name it then fail, with an error that says so.
 #[utoipa::path(delete, path = "/v1/secrets/{name}", tag = "secrets",
-    params(("name" = String, Path, description = "Its name")),
-    responses((status = 204), (status = 404, body = ErrorBody)))]
+    params(("name" = String, Path, description = "Secret name")),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "No such secret", body = ErrorBody),
+    ))]
 pub(crate) async fn delete(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -91,10 +106,15 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Makes another key, and encrypts every secret of every namespace with it. Where the key comes from the server's environment, that is refused
-/// with what to do.
+/// Rotate the key that encrypts secrets
+///
+/// Creates a new key and encrypts every secret of every namespace with it. If the key comes from the server's environment, the request is
+/// refused with an error that says what to do.
 #[utoipa::path(post, path = "/v1/secrets/rotate-key", tag = "operator",
-    responses((status = 200, body = RotatedKey), (status = 409, body = ErrorBody)))]
+    responses(
+        (status = 200, description = "The result of the rotation", body = RotatedKey),
+        (status = 409, description = "There is no key yet, or the server cannot replace its key", body = ErrorBody),
+    ))]
 pub(crate) async fn rotate_key(
     State(native): State<Arc<Native>>,
     _: Operator,

@@ -25,10 +25,17 @@ pub(crate) struct PartQuery {
     skip: usize,
 }
 
-/// The sequences of the namespace; what is listed may be 8 MB.
+/// List sequences, most recently written first
+///
+/// A list of more than 8 MiB is refused: ask for a smaller page.
 #[utoipa::path(get, path = "/v1/sequences", tag = "functions",
-    params(("limit" = Option<usize>, Query, description = "At most so many; absent = all"), ("skip" = Option<usize>, Query, description = "After so many")),
-    responses((status = 200, body = SequenceList), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 503, body = ErrorBody)))]
+    params(("limit" = Option<usize>, Query, description = "Maximum number of sequences; default all"), ("skip" = Option<usize>, Query, description = "Number of entries to skip; default 0")),
+    responses(
+        (status = 200, description = "The sequences requested", body = SequenceList),
+        (status = 400, description = "Invalid request, or a list that is too large", body = ErrorBody),
+        (status = 401, description = "Missing or invalid key", body = ErrorBody),
+        (status = 503, description = "The server is sending too many large responses at the moment", body = ErrorBody),
+    ))]
 pub(crate) async fn list(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -42,10 +49,13 @@ pub(crate) async fn list(
     answer(&SequenceList { sequences }, room)
 }
 
-/// One sequence.
+/// Get a sequence
 #[utoipa::path(get, path = "/v1/sequences/{name}", tag = "functions",
-    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
-    responses((status = 200, body = SequenceResource), (status = 404, body = ErrorBody)))]
+    params(("name" = String, Path, description = "Sequence name: `name`, or `package%2Fname`")),
+    responses(
+        (status = 200, description = "The sequence", body = SequenceResource),
+        (status = 404, description = "No such sequence", body = ErrorBody),
+    ))]
 pub(crate) async fn get(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -59,11 +69,17 @@ pub(crate) async fn get(
     }
 }
 
-/// Creates or replaces a sequence; each call of it calls its components, each with the answer of the one before.
+/// Create or replace a sequence
+///
+/// A call of the sequence calls its components in order; each receives the answer of the one before.
 #[utoipa::path(put, path = "/v1/sequences/{name}", tag = "functions",
-    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
+    params(("name" = String, Path, description = "Sequence name: `name`, or `package%2Fname`")),
     request_body = SequenceRequest,
-    responses((status = 200, body = SequenceResource), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
+    responses(
+        (status = 200, description = "The sequence", body = SequenceResource),
+        (status = 400, description = "Invalid request", body = ErrorBody),
+        (status = 409, description = "The name is taken and `create_only` is set, or there was a concurrent write", body = ErrorBody),
+    ))]
 pub(crate) async fn put(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -95,10 +111,15 @@ pub(crate) async fn put(
     Ok(Json(SequenceResource::from(&*sequence)))
 }
 
-/// Deletes a sequence and gives what it was. What it called stays.
+/// Delete a sequence
+///
+/// Returns the deleted sequence. Its components are kept.
 #[utoipa::path(delete, path = "/v1/sequences/{name}", tag = "functions",
-    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
-    responses((status = 200, body = SequenceResource), (status = 404, body = ErrorBody)))]
+    params(("name" = String, Path, description = "Sequence name: `name`, or `package%2Fname`")),
+    responses(
+        (status = 200, description = "The deleted sequence", body = SequenceResource),
+        (status = 404, description = "No such sequence", body = ErrorBody),
+    ))]
 pub(crate) async fn delete(
     State(native): State<Arc<Native>>,
     tenant: Tenant,

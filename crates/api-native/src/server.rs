@@ -26,14 +26,19 @@ fn health_of(native: &Native, status: &str) -> Health {
     }
 }
 
-/// Whether the server lives.
-#[utoipa::path(get, path = "/health", tag = "server", security(()), responses((status = 200, body = Health)))]
+/// Check whether the server is running
+#[utoipa::path(get, path = "/health", tag = "server", security(()),
+    responses((status = 200, description = "The server is running", body = Health)))]
 pub(crate) async fn health(State(native): State<Arc<Native>>) -> Json<Health> {
     Json(health_of(&native, "ok"))
 }
 
-/// Whether it takes calls.
-#[utoipa::path(get, path = "/ready", tag = "server", security(()), responses((status = 200, body = Health), (status = 503, body = Health)))]
+/// Check whether the server accepts calls
+#[utoipa::path(get, path = "/ready", tag = "server", security(()),
+    responses(
+        (status = 200, description = "Ready", body = Health),
+        (status = 503, description = "Not ready; `status` gives the reason", body = Health),
+    ))]
 pub(crate) async fn ready(State(native): State<Arc<Native>>) -> (StatusCode, Json<Health>) {
     match native.controller.ready().await {
         Ok(()) => (StatusCode::OK, Json(health_of(&native, "ok"))),
@@ -41,8 +46,14 @@ pub(crate) async fn ready(State(native): State<Arc<Native>>) -> (StatusCode, Jso
     }
 }
 
-/// Metrics as OpenMetrics text. Without a key only where the server listens on loopback.
-#[utoipa::path(get, path = "/metrics", tag = "server", responses((status = 200, content_type = "application/openmetrics-text", body = String), (status = 401, body = crate::resource::ErrorBody)))]
+/// Get metrics as OpenMetrics text
+///
+/// Needs no key if the server listens on loopback only.
+#[utoipa::path(get, path = "/metrics", tag = "server",
+    responses(
+        (status = 200, description = "The metrics", content_type = "application/openmetrics-text", body = String),
+        (status = 401, description = "Missing or invalid operator's key", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn metrics(
     State(native): State<Arc<Native>>,
     operator: Option<Operator>,
@@ -55,8 +66,11 @@ pub(crate) async fn metrics(
         .into_response())
 }
 
-/// What the host can run and what it lacks. Any key will do.
-#[utoipa::path(get, path = "/v1/doctor", tag = "server", responses((status = 200, body = DoctorReport)))]
+/// Get what the host can run, and what it lacks
+///
+/// Any key is accepted.
+#[utoipa::path(get, path = "/v1/doctor", tag = "server",
+    responses((status = 200, description = "The report", body = DoctorReport)))]
 pub(crate) async fn doctor(
     State(native): State<Arc<Native>>,
     operator: Option<Operator>,
@@ -83,25 +97,32 @@ fn report(abilities: Vec<AbilityResource>, native: &Native) -> DoctorReport {
     DoctorReport { ok: runtimes.iter().any(|runtime| runtime.available), abilities, runtimes }
 }
 
-/// Where to copy the data to.
+/// Where to copy the data.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BackupRequest {
-    /// A directory on the server's machine that is empty or does not exist.
+    /// Absolute path of a directory on the server's machine that is empty or does not exist.
     #[schema(value_type = String)]
     to: PathBuf,
 }
 
-/// What was copied.
+/// Result of a backup.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct BackupResult {
+    /// Number of files copied.
     files: usize,
+    /// Total size of the files, in bytes.
     bytes: u64,
 }
 
-/// Copies the server's data, as it is at one moment, while it runs.
+/// Back up the server's data
+///
+/// Copies the data as of one moment while the server runs.
 #[utoipa::path(post, path = "/v1/backup", tag = "operator", request_body = BackupRequest,
-    responses((status = 200, body = BackupResult), (status = 409, body = crate::resource::ErrorBody)))]
+    responses(
+        (status = 200, description = "The backup is complete", body = BackupResult),
+        (status = 409, description = "The backup failed", body = crate::resource::ErrorBody),
+    ))]
 pub(crate) async fn backup(
     State(native): State<Arc<Native>>,
     _: Operator,

@@ -35,10 +35,15 @@ fn alias(text: &str) -> Result<AliasName, ApiError> {
     text.parse().map_err(|error| ApiError::invalid(format!("{error}")))
 }
 
-/// A function's versions that can be called, as `name@version`, and its aliases, as `name@alias`.
+/// List a function's versions and aliases
+///
+/// The versions can be called as `name@version`, the aliases as `name@alias`.
 #[utoipa::path(get, path = "/v1/functions/{name}/versions", tag = "functions",
-    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
-    responses((status = 200, body = VersionList), (status = 404, body = ErrorBody)))]
+    params(("name" = String, Path, description = "Function name: `name`, or `package%2Fname`")),
+    responses(
+        (status = 200, description = "The versions and aliases", body = VersionList),
+        (status = 404, description = "No such function", body = ErrorBody),
+    ))]
 pub(crate) async fn list(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -49,11 +54,17 @@ pub(crate) async fn list(
     Ok(Json(history.map_err(|error| refused(error, &path))?.into()))
 }
 
-/// Makes an earlier version what calls get: a new version with its code and configuration. Where there is an alias `live`, it names that new
-/// version from then on, and `to` has to be said.
+/// Roll back to an earlier version
+///
+/// Deploys a new version with the code and configuration of the earlier one, which calls then use. If there is an alias `live`, `to` is
+/// required, and the alias then names the new version.
 #[utoipa::path(post, path = "/v1/functions/{name}/rollback", tag = "functions", request_body = RollbackRequest,
-    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
-    responses((status = 200, body = DeployResult), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+    params(("name" = String, Path, description = "Function name: `name`, or `package%2Fname`")),
+    responses(
+        (status = 200, description = "The new version", body = DeployResult),
+        (status = 404, description = "No such function or version", body = ErrorBody),
+        (status = 409, description = "Already the newest version, or no earlier one is kept", body = ErrorBody),
+    ))]
 pub(crate) async fn rollback(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -73,13 +84,19 @@ pub(crate) async fn rollback(
     }))
 }
 
-/// Makes or changes an alias. Calls meet it at once; `live` says what calls by the function's bare name get.
+/// Create or change an alias
+///
+/// Takes effect on calls at once. The alias `live` determines what calls by the function's bare name use.
 #[utoipa::path(put, path = "/v1/functions/{name}/aliases/{alias}", tag = "functions", request_body = AliasRequest,
     params(
-        ("name" = String, Path, description = "`name`, or `package%2Fname`"),
-        ("alias" = String, Path, description = "A letter, then letters, digits, _ and -, up to 64 characters", pattern = "^[A-Za-z][A-Za-z0-9_-]{0,63}$"),
+        ("name" = String, Path, description = "Function name: `name`, or `package%2Fname`"),
+        ("alias" = String, Path, description = "Alias name: a letter, then letters, digits, _ and -, up to 64 characters", pattern = "^[A-Za-z][A-Za-z0-9_-]{0,63}$"),
     ),
-    responses((status = 200, body = AliasResource), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
+    responses(
+        (status = 200, description = "The alias", body = AliasResource),
+        (status = 400, description = "Invalid request", body = ErrorBody),
+        (status = 404, description = "No such function or version", body = ErrorBody),
+    ))]
 pub(crate) async fn set_alias(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -95,13 +112,18 @@ pub(crate) async fn set_alias(
     Ok(Json((&set.map_err(|error| refused(error, &path))?).into()))
 }
 
-/// Deletes an alias. The versions that it named stay until newer ones push them out.
+/// Delete an alias
+///
+/// The versions it named are kept until newer ones displace them.
 #[utoipa::path(delete, path = "/v1/functions/{name}/aliases/{alias}", tag = "functions",
     params(
-        ("name" = String, Path, description = "`name`, or `package%2Fname`"),
-        ("alias" = String, Path, description = "Its name"),
+        ("name" = String, Path, description = "Function name: `name`, or `package%2Fname`"),
+        ("alias" = String, Path, description = "Alias name"),
     ),
-    responses((status = 204), (status = 404, body = ErrorBody)))]
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "No such function or alias", body = ErrorBody),
+    ))]
 pub(crate) async fn delete_alias(
     State(native): State<Arc<Native>>,
     tenant: Tenant,

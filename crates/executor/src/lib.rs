@@ -1,7 +1,7 @@
 //! The contract between Flint and the techniques that run functions: an [`Executor`] makes instances, an
 //! [`Instance`] serves calls.
 //!
-//! Each technique is a crate that implements it and passes the suite in [`conformance`] (feature
+//! Each technique is a crate that implements it and passes the suite in `conformance` (feature
 //! `conformance`). The [`link`] module is the protocol of Flint's own runtime shims; see
 //! `docs/link-protocol.md`.
 

@@ -13,7 +13,7 @@ use crate::error::Fault;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LauncherConfig {
     /// Directory for the launcher's own files (a few kilobytes), removed at shutdown; see also
-    /// [`crate::sweep`]. Created when missing. Each server needs its own.
+    /// [`sweep`](crate::sweep()). Created when missing. Each server needs its own.
     pub state_dir: PathBuf,
     /// Names this server in cgroups. `[A-Za-z0-9_-]`, at most 40 characters.
     pub server_id: String,

@@ -9,7 +9,7 @@
 //!   blobs/ab/cdef…       code under its BLAKE3 hash
 //! ```
 //!
-//! [`SqliteStore::open`] gives the contracts of `flint_store`; [`SqliteStore::backup`] and [`restore`] copy all of it.
+//! [`SqliteStore::open`] gives the contracts of `flint_store`; [`SqliteStore::backup`] and [`restore`](restore()) copy all of it.
 #![forbid(unsafe_code)]
 
 mod apis;

@@ -8,61 +8,60 @@ use utoipa::ToSchema;
 /// The record of one call.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ActivationResource {
-    /// Its id, 32 hex digits.
+    /// Activation id, 32 hex digits.
     pub id: String,
     /// The caller's namespace.
     pub namespace: String,
     /// The function, `namespace/[package/]name`.
     pub function: String,
-    /// Its version.
+    /// The function's version.
     pub version: String,
-    /// Its runtime; absent when the call failed before that was known.
+    /// The function's runtime; absent when the call failed before it was known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// On whose behalf.
+    /// The subject of the key that made the call.
     pub subject: String,
-    /// The activation that this one belongs to: the sequence or composition that it is a step of, the call that it is an attempt at, or the dead letter
-    /// that it was.
+    /// The activation that this one belongs to: the sequence or composition it is a step of, the call it is an attempt of, or the dead letter it was redriven from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// How it ended.
+    /// Outcome: `success`, `application_error`, `developer_error` or `internal_error`.
     #[schema(value_type = String, example = "success")]
     pub status: Status,
-    /// The deadline ended it.
+    /// Whether the deadline ended the call; absent = no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
-    /// When it began, in milliseconds since 1970.
+    /// Time at which loading or running began, in milliseconds since 1970; of a call with several attempts, the last one.
     pub start: u64,
-    /// When it ended, in milliseconds since 1970.
+    /// End time, in milliseconds since 1970.
     pub end: u64,
-    /// Loading and running together, in µs.
+    /// Loading and running time together, in µs.
     pub duration_us: u64,
-    /// Loading, in µs; present only when the call was cold.
+    /// Loading time, in µs; present only for a cold start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_us: Option<u64>,
-    /// Waiting, in µs.
+    /// Time from arrival until loading or running began, in µs.
     pub wait_us: u64,
-    /// Its stations, in µs since its arrival.
+    /// Time of each stage, in µs since the call arrived. Stages that the call did not pass are absent.
     #[schema(value_type = Object, example = json!({"queued": 21, "placed": 30, "ran": 912, "collected": 990}))]
     pub timeline: Timeline,
     /// The JSON result; absent when the answer was not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
-    /// The answer's size in bytes.
+    /// Size of the answer, in bytes.
     pub size: u64,
-    /// The answer's media type when it was not JSON.
+    /// Media type of the answer when it was not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// What it used.
+    /// Resources that the call used.
     pub usage: UsageResource,
-    /// Earlier attempts, of an asynchronous call.
+    /// Earlier attempts of an asynchronous call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptResource>,
-    /// The activations that a sequence or composition consists of, in order.
+    /// Activation ids of the steps of a sequence or composition, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<String>,
-    /// What it logged; absent in lists.
+    /// Log lines; absent in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
     pub logs: Vec<LogLine>,
@@ -71,33 +70,33 @@ pub struct ActivationResource {
     pub annotations: Map<String, Value>,
 }
 
-/// What a call used; absent figures are those that the host cannot tell.
+/// Resources that a call used. Figures that the host cannot measure are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsageResource {
-    /// CPU time in µs.
+    /// CPU time, in µs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_us: Option<u64>,
-    /// The instance's highest memory so far, in bytes.
+    /// Peak memory of the instance so far, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak_bytes: Option<u64>,
 }
 
-/// An attempt that was not the last.
+/// An earlier attempt of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AttemptResource {
-    /// When it began, in milliseconds since 1970.
+    /// Start time, in milliseconds since 1970.
     pub start: u64,
-    /// What ended it.
+    /// What ended the attempt.
     pub ended_by: String,
-    /// Its own record, with its logs; absent where it has none.
+    /// Activation id of the attempt's own record, with its logs; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation: Option<String>,
 }
 
-/// Activations, the latest first.
+/// Activation records, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ActivationList {
-    /// A page of them.
+    /// One page of records.
     pub activations: Vec<ActivationResource>,
 }
 

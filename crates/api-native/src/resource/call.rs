@@ -7,46 +7,46 @@ use utoipa::ToSchema;
 
 use super::AttemptResource;
 
-/// An accepted call that is not over, or is a dead letter.
+/// An accepted call that has not ended, or is a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CallResource {
-    /// The activation that it will be, 32 hex digits.
+    /// Id of the call's activation, 32 hex digits.
     pub id: String,
-    /// What it calls, `namespace/[package/]name`.
+    /// The function called, `namespace/[package/]name`.
     pub function: String,
-    /// Where it is.
+    /// State of the call.
     pub state: CallStateWord,
-    /// When it was accepted, in milliseconds since 1970.
+    /// Time of acceptance, in milliseconds since 1970.
     pub accepted: u64,
-    /// When its next attempt is due, in milliseconds since 1970; of one in the state `delayed`.
+    /// Time of the next attempt, in milliseconds since 1970; only in the state `delayed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<u64>,
-    /// Attempts that have begun.
+    /// Number of attempts that have begun.
     pub begun: u32,
-    /// Attempts that it may have in all.
+    /// Total number of attempts that the call may have.
     pub max_attempts: u32,
-    /// What became of the attempts that have ended.
+    /// Attempts that have ended.
     pub attempts: Vec<AttemptResource>,
-    /// The policy that it was accepted with, for people.
+    /// The retry policy that the call was accepted with, as readable text.
     pub policy: String,
-    /// The dead letter that it was before it was redriven.
+    /// The dead letter that the call was redriven from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }
 
-/// Where an accepted call is.
+/// State of an accepted call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStateWord {
-    /// It waits for its turn.
+    /// Waiting for its turn.
     Waiting,
-    /// It failed before and waits for its next attempt.
+    /// Failed before, and waiting for its next attempt.
     Delayed,
-    /// An attempt is under way.
+    /// An attempt is running.
     Running,
-    /// It had all its attempts; its record is about to be there.
+    /// All attempts are used; its record is about to be written.
     Exhausted,
-    /// It is a dead letter.
+    /// A dead letter.
     DeadLetter,
 }
 

@@ -11,80 +11,80 @@ use super::{AttemptResource, ErrorDetail};
 /// An accepted call that failed for good.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct DeadLetterResource {
-    /// The activation that it was, 32 hex digits.
+    /// Activation id of the call, 32 hex digits.
     pub id: String,
-    /// What it called, `namespace/[package/]name`.
+    /// The function called, `namespace/[package/]name`.
     pub function: String,
-    /// On whose behalf.
+    /// The subject of the key that made the call.
     pub subject: String,
-    /// Why there is no further attempt: `attempts_used`, `too_old`, `too_many_waiting` or `function_gone`.
+    /// Why there are no more attempts: `attempts_used`, `too_old`, `too_many_waiting` or `function_gone`.
     #[schema(value_type = String, example = "attempts_used")]
     pub reason: DeadLetterReason,
-    /// When it was accepted, in milliseconds since 1970.
+    /// Time of acceptance, in milliseconds since 1970.
     pub accepted: u64,
-    /// When it was given up, in milliseconds since 1970.
+    /// Time at which the call was given up, in milliseconds since 1970.
     pub died: u64,
-    /// The dead letter that it was before it was redriven.
+    /// The dead letter that this call was redriven from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// All its attempts.
+    /// All attempts of the call.
     pub attempts: Vec<AttemptResource>,
-    /// The size of its arguments in bytes.
+    /// Size of the arguments, in bytes.
     pub arguments_size: u64,
-    /// Its arguments, before defaults are merged; absent in lists.
+    /// The call's own arguments, without the function's default arguments; absent in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub arguments: Option<Box<RawValue>>,
 }
 
-/// Dead letters, the one that was given up last first.
+/// Dead letters, the most recently given up first.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct DeadLetterList {
-    /// A page of them, without arguments.
+    /// One page of dead letters, without arguments.
     pub dead_letters: Vec<DeadLetterResource>,
-    /// How many the namespace has in all.
+    /// Number of dead letters in the namespace.
     pub total: usize,
-    /// What they take in bytes.
+    /// Total size of the namespace's dead letters, in bytes.
     pub size: u64,
 }
 
-/// Which letters to redrive.
+/// Selects the dead letters to redrive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedriveRequest {
     /// Only calls of this function, `name` or `package/name`; absent = all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// At most so many, up to 1000; absent = 1000.
+    /// Maximum number of letters, up to 1000; absent = 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
 
-/// A letter that is a call again.
+/// A dead letter that was accepted as a new call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RedrivenResource {
-    /// The letter that it was.
+    /// Id of the dead letter.
     pub letter: String,
-    /// The activation that it is now: `GET /v1/activations/{id}` has the result when it has ended.
+    /// Activation id of the new call. `GET /v1/activations/{id}` returns its result once it has ended.
     pub activation: String,
 }
 
-/// What came of redriving several, the oldest first.
+/// Result of redriving several dead letters, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RedriveResult {
-    /// Those that are calls again; each of them is durable.
+    /// The letters that are calls again, each of them durable.
     pub redriven: Vec<RedrivenResource>,
-    /// What stopped it before all of them were; those left are letters as before.
+    /// The error that stopped the redrive early; the remaining letters are unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<ErrorDetail>,
-    /// How many letters the namespace has now.
+    /// Number of dead letters left in the namespace.
     pub left: usize,
 }
 
-/// How many letters are gone.
+/// Result of deleting dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RemovedLetters {
-    /// So many.
+    /// Number of letters deleted.
     pub removed: usize,
 }
 

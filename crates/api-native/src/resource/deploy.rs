@@ -7,51 +7,54 @@ use utoipa::ToSchema;
 
 use super::{FunctionResource, LimitsPatch, RetryResource, SnapshotRequest, WasmResource};
 
-/// What a function is to be. What is absent gets its default; only absent `code` (with `kind` and `main`) keeps what is there.
+/// A function to deploy. Absent fields get their defaults, except that without `code` the deployed code is kept, with its `kind` and `main`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeployRequest {
-    /// The runtime, `family:version`, or `family:default` for the newest that this host has.
+    /// The runtime: `family:version`, or `family:default` for the newest on this host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "nodejs:default")]
     pub kind: Option<String>,
-    /// The entry point, in the way of its language.
+    /// The entry point, in the notation of the language.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "main")]
     pub main: Option<String>,
-    /// The code; absent = keep the deployed one.
+    /// The code; absent = keep the deployed code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeUpload>,
-    /// How the code receives a call.
+    /// How the code receives a call: `handler`, `stdio`, `afterburn`, `http`, `openwhisk`, `actionloop`, `skeleton`, `lambda`, `wasi-http`, `wasi-command` or
+    /// `wasm-core`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "handler")]
     pub contract: Option<Contract>,
-    /// The isolation to use; absent = the cheapest that this host offers.
+    /// What isolates an instance: `process`, `gvisor`, `microvm` or `wasm`; absent = the cheapest that this host offers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "process")]
     pub isolation: Option<Isolation>,
-    /// How a new instance comes to be; absent = `fork` for Node.js and Python with the contract `handler` where this host can, else `spawn`.
+    /// How a new instance starts: `spawn`, `fork`, `restore` or `instantiate`; absent = `fork` for Node.js and Python with the contract `handler` if this host
+    /// supports it, else `spawn`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "fork")]
     pub start: Option<Start>,
-    /// What becomes of an instance after a call; absent = `never` for what is forked and for the contract `stdio`, else `warm`.
+    /// What happens to an instance after a call: `never` (it is removed) or `warm` (it serves later calls of the function); absent = `never` for forked instances
+    /// and for the contract `stdio`, else `warm`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "never")]
     pub reuse: Option<Reuse>,
-    /// How it is warmed up and frozen, where it starts from a snapshot.
+    /// How the function is warmed up and frozen, if it starts from a snapshot.
     #[serde(skip_serializing_if = "SnapshotRequest::is_empty")]
     pub snapshot: SnapshotRequest,
-    /// What it is granted as WebAssembly, where it is that.
+    /// Options for isolation `wasm`.
     #[serde(skip_serializing_if = "WasmResource::is_default")]
     pub wasm: WasmResource,
-    /// What it may connect to.
+    /// What the function may connect to: `none`, or `egress` (outside addresses, but not the host, other functions or link-local metadata); absent = `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "none")]
     pub network: Option<Network>,
-    /// What it may use.
+    /// Resource limits.
     #[serde(skip_serializing_if = "LimitsPatch::is_empty")]
     pub limits: LimitsPatch,
-    /// When and how often a non-blocking call is attempted again. Kept as the annotation `flint-retry`.
+    /// When and how often a failed non-blocking call is attempted again. Stored as the annotation `flint-retry`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryResource>,
     /// Default arguments.
@@ -62,18 +65,18 @@ pub struct DeployRequest {
     pub annotations: Map<String, Value>,
 }
 
-/// Code on its way to the server: `text` for source, `base64` for anything else.
+/// Code to deploy: source in `text`, anything else in `base64`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CodeUpload {
-    /// What it is: `source`, `zip`, `targz`, `jar` or `executable`.
+    /// Format of the code: `source`, `zip`, `targz`, `jar` or `executable`.
     #[schema(value_type = String, example = "source")]
     pub format: CodeFormat,
-    /// Source as it is.
+    /// Source code as plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "exports.main = ({ name }) => ({ hello: name })")]
     pub text: Option<String>,
-    /// Bytes in base64.
+    /// Code bytes, base64-encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
 }
@@ -82,41 +85,41 @@ pub struct CodeUpload {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ParameterResource {
-    /// Its name.
+    /// Argument name.
     pub key: String,
-    /// Its value, any JSON.
+    /// Argument value, any JSON.
     #[serde(default)]
     pub value: Value,
-    /// Goes to the environment when the code is loaded, instead of to each call.
+    /// Set the argument in the environment when the code is loaded, instead of passing it to each call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub init: bool,
 }
 
-/// What a deploy made.
+/// Result of a deploy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeployResult {
-    /// The function; `prepared` in it says what it runs from.
+    /// The function; its field `prepared` shows what it runs from.
     pub function: FunctionResource,
-    /// It was not there before.
+    /// Whether the function is new.
     pub created: bool,
-    /// What was done to make it ready.
+    /// Steps taken to make the function ready.
     pub steps: Vec<String>,
-    /// How long that took, in µs.
+    /// Duration of these steps, in µs.
     pub prepare_us: u64,
-    /// What else its user may want to know: options that change nothing here, and why.
+    /// Remarks, such as options that have no effect here, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// One line of the answer to a deploy with `Accept: application/x-ndjson`. The last line is a `result` or an `error`.
+/// One line of the response to a deploy with `Accept: application/x-ndjson`. The last line is a `result` or an `error`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgressLine {
-    /// What is being done.
+    /// The step in progress.
     Progress(String),
-    /// It is done.
+    /// The deploy succeeded.
     Result(Box<DeployResult>),
-    /// It was refused.
+    /// The deploy failed.
     Error(super::ErrorDetail),
 }
 

@@ -3,20 +3,20 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The body of every answer with a status of 400 or more that Flint itself gives.
+/// The body of every error that Flint itself returns, with a status of 400 or more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
-    /// What went wrong.
+    /// The error.
     pub error: ErrorDetail,
 }
 
-/// What went wrong.
+/// An error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorDetail {
-    /// A stable word for programs.
+    /// Stable, machine-readable code.
     #[schema(example = "not_found")]
     pub code: String,
-    /// The cause, for people.
+    /// Readable description of the cause.
     #[schema(example = "there is no function 'resize' in namespace 'guest'")]
     pub message: String,
     /// What to do next.

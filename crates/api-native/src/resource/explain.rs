@@ -10,13 +10,13 @@ use super::{FunctionResource, StrategyResource};
 pub struct FunctionExplanation {
     /// The function.
     pub function: FunctionResource,
-    /// How it is run: its strategy, unless it fell back.
+    /// How the function is run; differs from its strategy after a fallback.
     pub strategy: StrategyResource,
-    /// Why so, one reason a line.
+    /// Reasons for the strategy, one per line.
     pub reasons: Vec<String>,
-    /// Strategies that would hold, or would not, on this host.
+    /// The possible strategies, the chosen one included, and whether each works on this host.
     pub considered: Vec<StrategyVerdict>,
-    /// What the host lacks for it, with what to do.
+    /// What the host lacks for this function, and how to get it.
     pub lacking: Vec<String>,
 }
 
@@ -25,11 +25,11 @@ pub struct FunctionExplanation {
 pub struct StrategyVerdict {
     /// The strategy, `isolation/start/reuse×concurrency`.
     pub strategy: String,
-    /// Which executor would run it.
+    /// The executor that would run it; absent if none would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<String>,
-    /// It is the one that was picked.
+    /// Whether this strategy was chosen.
     pub picked: bool,
-    /// Why it was picked, or not.
+    /// Why it was chosen, or not.
     pub why: String,
 }

@@ -15,95 +15,96 @@ use super::{
 /// A deployed function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FunctionResource {
-    /// Its name, `name` or `package/name`.
+    /// Function name, `name` or `package/name`.
     #[schema(example = "resize")]
     pub name: String,
-    /// Its owner.
+    /// The namespace that owns the function.
     #[schema(example = "guest")]
     pub namespace: String,
-    /// The version that every deploy raises.
+    /// The version, raised by every deploy.
     #[schema(example = "0.0.1")]
     pub version: String,
-    /// Counts every write.
+    /// Write counter of this name, raised by every write, deletions included.
     pub revision: u64,
-    /// The earlier version that it is again, when a rollback made it.
+    /// The earlier version that a rollback restored as this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "0.0.1")]
     pub restored: Option<String>,
-    /// Its runtime.
+    /// The runtime.
     #[schema(example = "nodejs:20")]
     pub kind: String,
-    /// Its entry point; absent = the runtime's default.
+    /// The entry point; absent = the runtime's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub main: Option<String>,
-    /// How its code receives a call.
+    /// How the code receives a call: `handler`, `stdio`, `afterburn`, `http`, `openwhisk`, `actionloop`, `skeleton`, `lambda`, `wasi-http`, `wasi-command` or
+    /// `wasm-core`.
     #[schema(value_type = String, example = "handler")]
     pub contract: Contract,
-    /// How it is run.
+    /// How the function is run.
     pub strategy: StrategyResource,
-    /// What its user said about contract and strategy; the rest was chosen by Flint.
+    /// The contract and strategy options that the user set; Flint chose the others.
     #[serde(default)]
     pub asked: AskedResource,
-    /// How it is warmed up and frozen, where it starts from a snapshot.
+    /// How the function is warmed up and frozen, if it starts from a snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotResource>,
-    /// What it is granted as WebAssembly, where it is that.
+    /// Options for isolation `wasm`, if the function uses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wasm: Option<WasmResource>,
-    /// The function as it was made ready; absent in lists, and as long as that was not done since the server started.
+    /// The function as prepared to start; absent in lists, and until it has been prepared since the server started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepared: Option<PreparedResource>,
-    /// What it may connect to.
+    /// What the function may connect to: `none`, or `egress` (outside addresses, but not the host, other functions or link-local metadata).
     #[schema(value_type = String, example = "none")]
     pub network: Network,
-    /// What it may use.
+    /// Resource limits.
     pub limits: LimitsResource,
-    /// When and how often a non-blocking call is attempted again, where its user says so.
+    /// When and how often a failed non-blocking call is attempted again, if the user set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryResource>,
-    /// Its default arguments; absent in lists.
+    /// Default arguments; absent in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<ParameterResource>>,
-    /// What is known about it.
+    /// Annotations.
     pub annotations: Map<String, Value>,
-    /// Its code.
+    /// The code.
     pub code: CodeResource,
-    /// When this version was deployed, in milliseconds since 1970.
+    /// Time at which this version was deployed, in milliseconds since 1970.
     pub updated: u64,
 }
 
 /// How a function is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StrategyResource {
-    /// What separates an instance from everything else.
+    /// What isolates an instance: `process`, `gvisor`, `microvm` or `wasm`.
     #[schema(value_type = String, example = "process")]
     pub isolation: Isolation,
-    /// How a new instance comes to be.
+    /// How a new instance starts: `spawn`, `fork`, `restore` or `instantiate`.
     #[schema(value_type = String, example = "spawn")]
     pub start: Start,
-    /// What becomes of an instance after a call.
+    /// What happens to an instance after a call: `never` (it is removed) or `warm` (it serves later calls of the function).
     #[schema(value_type = String, example = "warm")]
     pub reuse: Reuse,
-    /// Calls at once in one instance.
+    /// Maximum number of concurrent calls in one instance.
     pub concurrency: u32,
 }
 
-/// What a user said about contract and strategy.
+/// Contract and strategy options that the user set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AskedResource {
     /// How the code receives a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "handler")]
     pub contract: Option<Contract>,
-    /// What separates an instance from everything else.
+    /// What isolates an instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "process")]
     pub isolation: Option<Isolation>,
-    /// How a new instance comes to be.
+    /// How a new instance starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "fork")]
     pub start: Option<Start>,
-    /// What becomes of an instance after a call.
+    /// What happens to an instance after a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "never")]
     pub reuse: Option<Reuse>,
@@ -116,24 +117,24 @@ impl From<StrategyRequest> for AskedResource {
     }
 }
 
-/// A function's code.
+/// The code of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CodeResource {
-    /// What it is.
+    /// Format of the code: `source`, `zip`, `targz`, `jar` or `executable`.
     #[schema(value_type = String, example = "zip")]
     pub format: CodeFormat,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its BLAKE3 hash.
+    /// BLAKE3 hash.
     pub digest: String,
 }
 
-/// Functions of a namespace, without their parameters, the latest deploy first.
+/// Functions of a namespace, without their parameters, most recently deployed first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FunctionList {
-    /// A page of them.
+    /// One page of functions.
     pub functions: Vec<FunctionResource>,
-    /// How many there are in all.
+    /// Total number of functions.
     pub total: usize,
 }
 

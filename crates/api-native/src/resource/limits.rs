@@ -6,65 +6,65 @@ use flint_model::{ByteSize, FunctionLimits};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a function may use.
+/// Resource limits of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LimitsResource {
-    /// How long loading the code, and each call, may take, in milliseconds.
+    /// Time limit for loading the code, and for each call, in milliseconds; at least 1.
     #[schema(example = 60_000)]
     pub timeout_ms: u64,
-    /// Memory of one instance, `/tmp` included, in MiB.
+    /// Memory of one instance, including `/tmp`, in MiB.
     #[schema(example = 256)]
     pub memory_mb: u64,
-    /// How much one activation may log, in MiB.
+    /// Maximum log output of one activation, in MiB.
     #[schema(example = 10)]
     pub logs_mb: u64,
-    /// Calls at once in one instance.
+    /// Maximum number of concurrent calls in one instance.
     #[schema(example = 1)]
     pub concurrency: u32,
-    /// Instances at once; absent = as many as memory allows.
+    /// Maximum number of concurrent instances; absent = as many as memory allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instances: Option<u32>,
-    /// CPU time per second, in thousandths of a core.
+    /// CPU time per second, in thousandths of a core, 10 to 64000.
     #[schema(example = 1000)]
     pub cpu_millis: u32,
-    /// Processes and threads at once.
+    /// Maximum number of concurrent processes and threads, 1 to 32768.
     #[schema(example = 1024)]
     pub processes: u32,
-    /// Size of `/tmp`, in MiB.
+    /// Size of `/tmp`, in MiB; at most `memory_mb`, which it is part of.
     #[schema(example = 64)]
     pub tmp_mb: u64,
 }
 
-/// Limits to set; what is absent gets the default.
+/// Resource limits to set; absent = the server's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsPatch {
-    /// How long loading the code, and each call, may take, in milliseconds.
+    /// Time limit for loading the code, and for each call, in milliseconds; at least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Memory of one instance, `/tmp` included, in MiB.
+    /// Memory of one instance, including `/tmp`, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mb: Option<u64>,
-    /// How much one activation may log, in MiB.
+    /// Maximum log output of one activation, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs_mb: Option<u64>,
-    /// Calls at once in one instance.
+    /// Maximum number of concurrent calls in one instance, at least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>, minimum = 1)]
     pub concurrency: Option<NonZeroU32>,
-    /// Instances at once.
+    /// Maximum number of concurrent instances, at least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>, minimum = 1)]
     pub instances: Option<NonZeroU32>,
-    /// CPU time per second, in thousandths of a core.
+    /// CPU time per second, in thousandths of a core, 10 to 64000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 10, maximum = 64_000)]
     pub cpu_millis: Option<u32>,
-    /// Processes and threads at once.
+    /// Maximum number of concurrent processes and threads, 1 to 32768.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 32_768)]
     pub processes: Option<u32>,
-    /// Size of `/tmp`, in MiB.
+    /// Size of `/tmp`, in MiB; at most `memory_mb`, which it is part of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tmp_mb: Option<u64>,
 }

@@ -4,32 +4,35 @@ use flint_model::{Namespace, NamespaceLimits};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// An owner of functions, activations and limits.
+/// A namespace: owner of functions, activations and limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NamespaceResource {
-    /// Its name.
+    /// Namespace name.
     #[schema(example = "shop")]
     pub name: String,
-    /// What differs from the server's limits: `invocationsPerMinute`, `concurrentInvocations`, `firesPerMinute`, `allowedKinds`, `storeActivations`, `minActionMemory`, `maxActionMemory`, `minActionLogs`, `maxActionLogs` (MB), `minActionTimeout`, `maxActionTimeout` (ms), `minActionConcurrency`, `maxActionConcurrency`, `maxActionInstances`, `maxParameterSize`, `maxPayloadSize`, `truncationSize` (bytes, or a text such as `2 MB`), `warmedContainerKeepingCount`, `warmedContainerKeepingTimeout` (`10min`).
+    /// Limits that differ from the server's: `invocationsPerMinute`, `concurrentInvocations`, `firesPerMinute`, `allowedKinds`, `storeActivations`,
+    /// `minActionMemory`, `maxActionMemory`, `minActionLogs`, `maxActionLogs` (MB), `minActionTimeout`, `maxActionTimeout` (ms), `minActionConcurrency`,
+    /// `maxActionConcurrency`, `maxActionInstances`, `maxParameterSize`, `maxPayloadSize`, `truncationSize` (bytes, or a text such as `2 MB`),
+    /// `warmedContainerKeepingCount`, `warmedContainerKeepingTimeout` (`10min`).
     #[schema(value_type = Object)]
     pub limits: NamespaceLimits,
-    /// Its keys do not work.
+    /// Whether the namespace's keys are blocked.
     pub blocked: bool,
-    /// When it was created, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub created: u64,
-    /// Its keys' public halves.
+    /// The public parts of the namespace's keys.
     #[serde(default)]
     pub keys: Vec<KeyResource>,
 }
 
-/// The public half of a key.
+/// The public part of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyResource {
-    /// The UUID.
+    /// The key's UUID.
     pub id: String,
-    /// On whose behalf it calls.
+    /// The subject that the key calls as.
     pub subject: String,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub created: u64,
 }
 
@@ -37,36 +40,36 @@ pub struct KeyResource {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NamespaceCreate {
-    /// Its name.
+    /// Namespace name, up to 256 characters: letters, digits, `_ @ . & -` and inner spaces.
     pub name: String,
-    /// On whose behalf its first key calls; absent = the namespace's name.
+    /// The subject that the first key calls as; absent = the namespace's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What differs from the server's limits.
+    /// Limits that differ from the server's; see `NamespaceResource`.
     #[serde(default)]
     #[schema(value_type = Object)]
     pub limits: NamespaceLimits,
 }
 
-/// What to change of a namespace; absent = as it is.
+/// Changes to a namespace; absent = unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NamespacePatch {
-    /// Limits that replace those of the namespace as a whole.
+    /// Limits that replace all limits of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub limits: Option<NamespaceLimits>,
-    /// Whether its keys stop working.
+    /// Whether to block the namespace's keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked: Option<bool>,
 }
 
-/// A key that was just made. Its secret is shown this once.
+/// A new key. Its secret is shown only here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyCreated {
-    /// What it opens.
+    /// The namespace that the key opens.
     pub namespace: String,
-    /// On whose behalf it calls.
+    /// The subject that the key calls as.
     pub subject: String,
     /// The whole key, `uuid:secret`.
     pub key: String,

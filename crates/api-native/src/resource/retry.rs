@@ -6,28 +6,28 @@ use flint_model::{Annotations, FailureKind, RetryOptions};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// When and how often a non-blocking call, or one that a trigger makes, is attempted again after it has failed. What is absent has the server's default.
+/// When and how often a failed call is attempted again. Applies to non-blocking calls and calls made by a trigger. Absent = the server's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryResource {
-    /// Further attempts after the first, 0 to 100.
+    /// Number of further attempts after the first, 0 to 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = 4, maximum = 100)]
     pub retries: Option<u32>,
-    /// How long after the first failed attempt the second one comes, in milliseconds; doubled for each further one.
+    /// Delay between the first failed attempt and the second, in milliseconds; doubled after each further failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = 1000)]
     pub backoff_ms: Option<u64>,
-    /// The longest such time, in milliseconds.
+    /// Maximum delay between attempts, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = 300_000)]
     pub max_backoff_ms: Option<u64>,
-    /// No attempt begins when the call was accepted longer ago than this, in milliseconds.
+    /// Maximum age of a call, counted from its acceptance, at which an attempt may still begin, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = 21_600_000)]
     pub max_age_ms: Option<u64>,
-    /// Which failures are attempted again: `timeout`, `developer` (it does not load, crashed, exceeded its memory), `application` (it answered with an error); `platform` (Flint or
-    /// the host failed) always is. Absent = all but `application`.
+    /// Failures that are retried: `timeout`, `developer` (the function does not load, crashed, or exceeded its memory) and `application` (it answered with an
+    /// error). `platform` (Flint or the host failed) is always retried. Absent = all but `application`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<String>>, example = json!(["timeout", "developer"]))]
     pub on: Option<Vec<FailureKind>>,

@@ -7,37 +7,37 @@ use utoipa::ToSchema;
 /// A secret, without its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SecretResource {
-    /// Its name.
+    /// Secret name.
     #[schema(example = "db-password")]
     pub name: String,
-    /// Counts every write.
+    /// Write counter, raised by every write.
     pub revision: u64,
-    /// The id of the key that it is encrypted with.
+    /// Id of the key that the secret is encrypted with.
     #[schema(example = "9f2a61c07be4d318")]
     pub key: String,
-    /// Whether this server has that key. Calls of functions that have a secret which cannot be read fail and say so.
+    /// Whether this server has that key. If not, calls of functions that use the secret fail with an error that says so.
     pub readable: bool,
-    /// When its value was set, in milliseconds since 1970.
+    /// Time at which the value was set, in milliseconds since 1970.
     pub updated: u64,
 }
 
-/// Secrets of a namespace in order of name.
+/// Secrets of a namespace, sorted by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SecretList {
-    /// All of them.
+    /// All secrets.
     pub secrets: Vec<SecretResource>,
 }
 
-/// What came of another key.
+/// Result of a key rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RotatedKey {
-    /// The id of the key that encrypts now.
+    /// Id of the new encryption key.
     pub key: String,
-    /// Secrets that were encrypted anew.
+    /// Number of secrets encrypted again with the new key.
     pub resealed: usize,
-    /// Secrets that no key at hand opens.
+    /// Number of secrets that no available key decrypts.
     pub lost: usize,
-    /// The earlier keys are forgotten; not while a secret may still need one.
+    /// Whether the earlier keys were deleted. They are kept while a secret may still need one.
     pub retired: bool,
 }
 

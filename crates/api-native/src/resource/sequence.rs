@@ -7,17 +7,17 @@ use utoipa::ToSchema;
 
 use super::RetryResource;
 
-/// What a sequence is to call.
+/// A sequence to create or replace.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SequenceRequest {
-    /// Functions and sequences in order: `name` or `package/name` of the namespace, or `/namespace/[package/]name`.
+    /// Functions and sequences to call, in order: `name` or `package/name` in this namespace, or `/namespace/[package/]name`.
     #[schema(example = json!(["fetch", "resize", "/guest/images/store"]))]
     pub components: Vec<String>,
-    /// Refuse to replace what is there.
+    /// Fail if the name is already taken, instead of replacing; absent = no.
     #[serde(default)]
     pub create_only: bool,
-    /// When and how often a non-blocking call of the whole sequence is attempted again, from its first step. Kept as the annotation `flint-retry`.
+    /// When and how often a failed non-blocking call of the whole sequence is attempted again, from its first step. Stored as the annotation `flint-retry`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryResource>,
 }
@@ -25,25 +25,25 @@ pub struct SequenceRequest {
 /// A sequence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SequenceResource {
-    /// Its namespace.
+    /// The namespace that owns the sequence.
     pub namespace: String,
-    /// Its name, `[package/]name`.
+    /// Sequence name, `[package/]name`.
     pub name: String,
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// What is called, in order, each `/namespace/[package/]name`.
+    /// What is called, in order, each as `/namespace/[package/]name`.
     pub components: Vec<String>,
-    /// When it was written, in milliseconds since 1970.
+    /// Time of the last write, in milliseconds since 1970.
     pub updated: u64,
     /// Annotations.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub annotations: Map<String, Value>,
 }
 
-/// The sequences of a namespace, the latest first.
+/// Sequences of a namespace, most recently written first.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SequenceList {
-    /// Those that were asked for.
+    /// The sequences requested.
     pub sequences: Vec<SequenceResource>,
 }
 

@@ -3,36 +3,36 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Whether the server lives, or is ready.
+/// Health or readiness of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// `ok`, or why not.
+    /// `ok`, or the reason why not.
     #[schema(example = "ok")]
     pub status: String,
     /// Flint's version.
     pub version: String,
-    /// How long it has been up, in seconds.
+    /// Time since the server started, in seconds.
     pub uptime_s: u64,
 }
 
-/// What this host can run, and what it cannot.
+/// What this host can and cannot run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DoctorReport {
-    /// Functions can run.
+    /// Whether the host can run functions.
     pub ok: bool,
-    /// Abilities of the host and of the executors.
+    /// Capabilities of the host and the executors.
     pub abilities: Vec<AbilityResource>,
     /// Runtimes.
     pub runtimes: Vec<RuntimeResource>,
 }
 
-/// Something that a host may offer.
+/// A capability of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AbilityResource {
-    /// Its name.
+    /// Capability name.
     #[schema(example = "cgroup memory limit")]
     pub name: String,
-    /// Whether it is there.
+    /// Whether the capability is available.
     pub state: AbilityState,
     /// What was found.
     pub detail: String,
@@ -41,7 +41,7 @@ pub struct AbilityResource {
     pub remedy: String,
 }
 
-/// Whether an ability is there.
+/// Availability of a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AbilityState {
@@ -56,12 +56,12 @@ pub enum AbilityState {
 /// A runtime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuntimeResource {
-    /// Its kind.
+    /// The runtime, `family:version`.
     #[schema(example = "nodejs:20")]
     pub kind: String,
-    /// It is what `family:default` means.
+    /// Whether `family:default` means this runtime.
     pub default: bool,
-    /// Functions can use it.
+    /// Whether functions can use the runtime.
     pub available: bool,
     /// What was found, or what is missing and how to get it.
     pub detail: String,

@@ -13,32 +13,32 @@ use super::StrategyResource;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SnapshotRequest {
-    /// What it is called with until its code is compiled: at most 64 events with 1 MiB in all. None = it is frozen as it was loaded.
+    /// Events that the function is called with until its code is compiled: at most 64, with 1 MiB in total. Empty = frozen as loaded, without warm-up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warmup: Vec<WarmupEventResource>,
-    /// Warm-up may use the function's network; without it, warm-up reaches nothing outside.
+    /// Whether warm-up may use the function's network; if not, warm-up has no network access. Absent = no.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub warmup_network: bool,
-    /// Whether what warm-up reaches is driven to optimised code, function by function; absent = yes.
+    /// Whether functions reached by warm-up are driven to optimised code, one by one; absent = yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotate: Option<bool>,
-    /// A further compiler: `numba`, for Python.
+    /// Additional compiler: `numba`, for Python.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "numba")]
     pub jit: Option<Jit>,
 }
 
-/// A call that is made before the snapshot: either `params`, or `body` with its `content_type`.
+/// A call made before the snapshot: either `params`, or `body` with its `content_type`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WarmupEventResource {
-    /// A call with this JSON as its body.
+    /// JSON body of the call.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub params: Option<Value>,
-    /// A call with these bytes, in base64.
+    /// Body of the call, base64-encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// What the bytes are.
+    /// Media type of `body`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "image/jpeg")]
     pub content_type: Option<String>,
@@ -92,18 +92,18 @@ impl SnapshotRequest {
     }
 }
 
-/// How a deployed function is warmed up and frozen, where it is; its events by number and size.
+/// How a deployed function is warmed up and frozen. Warm-up events are given by number and size only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SnapshotResource {
-    /// How many warm-up events it has.
+    /// Number of warm-up events.
     pub warmup_events: usize,
-    /// How many bytes those are.
+    /// Total size of the warm-up events, in bytes.
     pub warmup_bytes: u64,
-    /// Warm-up may use the function's network.
+    /// Whether warm-up may use the function's network.
     pub warmup_network: bool,
-    /// What warm-up reaches is driven to optimised code.
+    /// Whether functions reached by warm-up are driven to optimised code.
     pub annotate: bool,
-    /// A further compiler.
+    /// Additional compiler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "numba")]
     pub jit: Option<Jit>,
@@ -121,15 +121,15 @@ impl From<&SnapshotOptions> for SnapshotResource {
     }
 }
 
-/// A function as it was made ready to start.
+/// A function as prepared to start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PreparedResource {
-    /// How it is run: its strategy, unless it fell back.
+    /// How the function is run; differs from its strategy after a fallback.
     pub strategy: StrategyResource,
-    /// Why it is run otherwise than its strategy says, and what to do about it.
+    /// Why the function is not run with its own strategy, and what to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// What was warmed up and frozen.
+    /// The snapshot that was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotReportResource>,
 }
@@ -144,54 +144,54 @@ impl From<&Prepared> for PreparedResource {
     }
 }
 
-/// What was warmed up and frozen.
+/// Report on a snapshot: what was warmed up and frozen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SnapshotReportResource {
-    /// Calls are served from it; otherwise it was given up, see `fallback`.
+    /// Whether calls are served from the snapshot; if not, it was discarded, see `fallback`.
     pub kept: bool,
-    /// How long it took from start to freeze, in µs.
+    /// Time from start to freeze, in µs.
     pub took_us: u64,
-    /// Calls that were made to warm it up.
+    /// Number of warm-up calls.
     pub warmup_calls: u64,
-    /// How long those took, in milliseconds.
+    /// Duration of the warm-up calls, in milliseconds.
     pub warmup_ms: f64,
-    /// How many functions of the user's code warm-up reached.
+    /// Number of functions in the user's code that warm-up reached.
     pub reached: u64,
-    /// How many of those are compiled as far as their runtime can.
+    /// Number of those that are compiled as far as their runtime can.
     pub optimised: u64,
     /// Those that are not, as far as they are known by name.
     pub left_behind: Vec<WarmedFunctionResource>,
-    /// Resident memory of the frozen process.
+    /// Resident memory of the frozen process, in bytes.
     pub rss_bytes: u64,
-    /// Memory of it that nobody shares.
+    /// Memory that the process shares with no other, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_bytes: Option<u64>,
-    /// Its share of all memory it maps.
+    /// Proportional share of all memory that the process maps, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pss_bytes: Option<u64>,
-    /// Memory of it in huge pages.
+    /// Memory in huge pages, in bytes.
     pub huge_page_bytes: u64,
-    /// Every function that warm-up reached, at most 200, those left behind first.
+    /// Functions that warm-up reached, at most 200, those left behind first.
     pub functions: Vec<WarmedFunctionResource>,
     /// Remarks.
     pub notes: Vec<String>,
 }
 
-/// A function of the user's code, as warm-up left it.
+/// A function in the user's code after warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WarmedFunctionResource {
-    /// Its name; empty when it has none.
+    /// Function name; empty if it has none.
     #[schema(example = "fact")]
     pub name: String,
-    /// The file it is in.
+    /// The file that defines the function.
     #[schema(example = "index.js")]
     pub file: String,
-    /// The line it begins at.
+    /// The line where the function begins.
     pub line: u64,
-    /// What runs it, a word of the runtime's: `turbofan`, `maglev`, `sparkplug`, `interpreted`, `native`, `numba`, `python`.
+    /// The execution tier, in the runtime's own terms: `turbofan`, `maglev`, `sparkplug`, `interpreted`, `native`, `numba` or `python`.
     #[schema(example = "turbofan")]
     pub tier: String,
-    /// How often warm-up called it.
+    /// Number of calls during warm-up.
     pub calls: u64,
 }
 

@@ -10,46 +10,46 @@ use super::CodeResource;
 /// A version of a function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct VersionResource {
-    /// Its number.
+    /// Version number.
     #[schema(example = "0.0.3")]
     pub version: String,
-    /// The write that made it.
+    /// The write that created the version.
     pub revision: u64,
-    /// Whether it is the newest: the one that is shown and changed by the function's name.
+    /// Whether this is the newest version, which the function's name shows and changes.
     pub newest: bool,
-    /// The earlier version that it is again, when a rollback made it.
+    /// The earlier version that a rollback restored as this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "0.0.1")]
     pub restored: Option<String>,
-    /// Its runtime.
+    /// The runtime.
     #[schema(example = "nodejs:20")]
     pub kind: String,
-    /// Its code.
+    /// The code.
     pub code: CodeResource,
-    /// The aliases that name it.
+    /// Aliases that name this version.
     pub aliases: Vec<String>,
-    /// When it was deployed, in milliseconds since 1970.
+    /// Time of deployment, in milliseconds since 1970.
     pub updated: u64,
 }
 
-/// Versions of a function that can be called, the latest first, and its aliases.
+/// Versions of a function that can be called, newest first, and its aliases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct VersionList {
-    /// The newest, and earlier ones that are kept.
+    /// The newest version, and the earlier ones that are kept.
     pub versions: Vec<VersionResource>,
-    /// Its aliases in order of name.
+    /// The aliases, sorted by name.
     pub aliases: Vec<AliasResource>,
 }
 
-/// A name for one version, or for several.
+/// A name for one or several versions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AliasResource {
-    /// Its name. What `live` names is what calls by the function's bare name get.
+    /// Alias name. Calls by the function's bare name use the alias `live`, if there is one.
     #[schema(example = "live")]
     pub name: String,
-    /// What it names.
+    /// The versions that the alias names.
     pub versions: Vec<AliasTargetResource>,
-    /// When this was said, in milliseconds since 1970.
+    /// Time of the last change, in milliseconds since 1970.
     pub updated: u64,
 }
 
@@ -57,10 +57,10 @@ pub struct AliasResource {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AliasTargetResource {
-    /// Which one.
+    /// Version number.
     #[schema(example = "0.0.3")]
     pub version: String,
-    /// Its share of the calls is this over the sum of all; 1 to 1000000.
+    /// Relative share of the calls: this over the sum of all weights; 1 to 1000000, absent = 1.
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub weight: u32,
@@ -70,20 +70,20 @@ fn one() -> u32 {
     1
 }
 
-/// What an alias is to name.
+/// The versions that an alias names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AliasRequest {
-    /// 1 to 8 versions that are there.
+    /// 1 to 8 existing versions.
     #[schema(min_items = 1, max_items = 8)]
     pub versions: Vec<AliasTargetResource>,
 }
 
-/// Which version is to be what calls get.
+/// The version to roll back to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RollbackRequest {
-    /// Its number; absent = the version before the newest.
+    /// Version number; absent = the version before the newest. Required if there is an alias `live`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "0.0.1")]
     pub to: Option<String>,

@@ -6,22 +6,22 @@ use flint_model::{HostPattern, WasmOptions};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a function with isolation `wasm` is granted, and how it is prepared.
+/// Options for isolation `wasm`: what the function is granted, and how it is prepared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WasmResource {
-    /// Where it may send HTTP requests, at most 64: `[http://|https://]HOST[:PORT]`, HOST a name, an address, `*.NAME` or `*`. Addresses
-    /// of this host and of private networks are never reached. None = nowhere.
+    /// Where the function may send HTTP requests, at most 64: `[http://|https://]HOST[:PORT]`, with HOST a name, an address, `*.NAME` or `*`. Addresses of this
+    /// host and of private networks are never reachable. Empty = nowhere.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>, example = json!(["https://api.example.com"]))]
     pub allow_hosts: Vec<HostPattern>,
-    /// It may use its namespace's buckets through `wasi:keyvalue`.
+    /// Whether the function may use its namespace's buckets through `wasi:keyvalue`; absent = no.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keyvalue: bool,
-    /// What `wasi:config` tells it, at most 64 KiB.
+    /// Values that the function reads through `wasi:config`, at most 64 KiB.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, String>,
-    /// Whether a module that exports an initialiser (`wizer-initialize`) is run up to there when it is deployed; absent = yes.
+    /// Whether a module that exports an initialiser (`wizer-initialize`) is initialised when it is deployed; absent = yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preinit: Option<bool>,
 }

@@ -1,6 +1,6 @@
 //! Web actions: actions that anybody may call by their address, `/api/v1/web/NAMESPACE/PACKAGE/ACTION[.EXTENSION][/REST]`.
 //!
-//! The way of a request: [`target`] reads the path → [`call`](mod@call) finds the action, asks [`permission`] and calls it with the
+//! The way of a request: [`target`](mod@target) reads the path → [`call`](mod@call) finds the action, asks [`permission`] and calls it with the
 //! arguments that [`input`] makes → [`projection`] turns the result into an answer, which [`cors`] opens to pages of other sites.
 
 mod accept;

@@ -21,11 +21,11 @@ use super::{
 /// How large the inputs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Size {
-    /// Shows that everything works.
+    /// Just enough to show that everything works.
     Test,
-    /// What the original uses by default.
+    /// The default of the original workload.
     Small,
-    /// Where execution dominates.
+    /// Large enough for execution time to dominate.
     Large,
 }
 

@@ -11,7 +11,7 @@ pub(crate) struct UrlArgs {
     /// The function, `name` or `package/name`
     #[arg(value_parser = values::name)]
     pub(crate) name: String,
-    /// The form of its answer: http, json, html, svg, text
+    /// Form of the response: http, json, html, svg, text
     #[arg(long, value_name = "FORM")]
     pub(crate) form: Option<Form>,
 }
@@ -47,30 +47,30 @@ pub(crate) struct ApiArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApiCommand {
-    /// Put a path and a method in front of a web action, or take over a Swagger document
+    /// Add a path and method in front of a web action, or import a Swagger document
     Create(ApiCreateArgs),
-    /// List what APIs answer
+    /// List the operations of APIs
     List {
-        /// Only this API: its base path or its name
+        /// Only this API: base path or name
         #[arg(value_parser = values::name)]
         api: Option<String>,
     },
     /// Show an API as its Swagger document
     Get {
-        /// Its base path or its name
+        /// Base path or name of the API
         #[arg(value_parser = values::name)]
         api: String,
     },
-    /// Delete an API, a path of it, or a method of that
+    /// Delete an API, or one of its paths or methods
     #[command(visible_alias = "rm")]
     Delete {
-        /// Its base path or its name
+        /// Base path or name of the API
         #[arg(value_parser = values::name)]
         api: String,
         /// Only this path
         #[arg(value_parser = values::name)]
         path: Option<String>,
-        /// Only this method of it
+        /// Only this method of the path
         #[arg(value_parser = values::name)]
         method: Option<String>,
     },
@@ -78,29 +78,29 @@ pub(crate) enum ApiCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct ApiCreateArgs {
-    /// What the API's paths begin with, for example /club
+    /// Prefix of the API's paths, for example /club
     #[arg(required_unless_present = "swagger", value_name = "BASE_PATH")]
     pub(crate) base_path: Option<String>,
-    /// The path below it; a segment {name} stands for any
+    /// Path below the base path; a segment {name} matches any value
     #[arg(required_unless_present = "swagger")]
     pub(crate) path: Option<String>,
-    /// get, put, post, delete, patch, head, options
+    /// HTTP method: get, put, post, delete, patch, head, options
     #[arg(required_unless_present = "swagger")]
     pub(crate) method: Option<String>,
-    /// The function, `name` or `package/name`; it has the annotation web-export=true
+    /// The function, `name` or `package/name`; requires the annotation web-export=true
     #[arg(required_unless_present = "swagger")]
     pub(crate) function: Option<String>,
-    /// What a new API is called [default: its base path]
+    /// Name of a new API [default: its base path]
     #[arg(long, conflicts_with = "swagger")]
     pub(crate) name: Option<String>,
-    /// The form of the answers
+    /// Form of the responses
     #[arg(long, value_name = "FORM", default_value = "http", conflicts_with = "swagger")]
     pub(crate) form: Form,
-    /// What the function wants to see in X-Require-Whisk-Auth [env: FLINT_API_SECRET]
+    /// Secret that the function requires in X-Require-Whisk-Auth [env: FLINT_API_SECRET]
     // Not read by clap: a variable that is set for every command would be in conflict with --swagger.
     #[arg(long, conflicts_with = "swagger")]
     pub(crate) secret: Option<String>,
-    /// A Swagger 2.0 document (JSON) that becomes the whole API of its base path; `-` is stdin
+    /// Swagger 2.0 document (JSON) that replaces the whole API of its base path; `-` is stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["base_path", "path", "method", "function"])]
     pub(crate) swagger: Option<PathBuf>,
 }

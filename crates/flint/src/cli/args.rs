@@ -11,7 +11,7 @@ use super::{
 };
 use crate::project::Template;
 
-/// Run functions: deploy code in any language, call it, see what happened.
+/// Deploy functions in any language, call them and inspect what happened.
 #[derive(Debug, Parser)]
 #[command(
     name = "flint",
@@ -23,7 +23,7 @@ use crate::project::Template;
     max_term_width = 110
 )]
 #[command(
-    after_help = "Exit codes: 0 done · 1 the function failed · 2 wrong usage · 3 no server answers · 4 refused by the server · 5 trouble on this machine"
+    after_help = "Exit codes: 0 done · 1 the function failed · 2 wrong usage · 3 no server answers · 4 refused by the server · 5 a problem on this machine"
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) struct Cli {
 /// What every command takes.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Global {
-    /// The server
+    /// URL of the server
     #[arg(
         long,
         global = true,
@@ -44,10 +44,10 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) url: String,
-    /// The key, `uuid:secret`; otherwise the file ~/.config/flint/auth, and on loopback the guest key
+    /// API key, `uuid:secret` [default: the file ~/.config/flint/auth, else on loopback the guest key]
     #[arg(long, global = true, env = "FLINT_AUTH", hide_env_values = true, help_heading = "Global options")]
     pub(crate) auth: Option<String>,
-    /// JSON instead of tables
+    /// Print JSON instead of tables
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
 }
@@ -56,66 +56,66 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Start the server
     Up(UpArgs),
-    /// Write a small function to start from
+    /// Create a small function to start from
     Init(InitArgs),
-    /// Deploy a function: a file, a directory or an archive; or a whole project from its manifest
+    /// Deploy a function (a file, directory or archive), or a whole project from its manifest
     Deploy(DeployArgs),
-    /// Delete what a manifest names
+    /// Delete the entities that a manifest names
     Undeploy(UndeployArgs),
     /// Call a function
     Invoke(InvokeArgs),
-    /// List the functions
+    /// List functions
     #[command(visible_alias = "ls")]
     List(ListArgs),
     /// Show a function
     Get(GetArgs),
-    /// List the versions of a function that can be called, and what names them
+    /// List the callable versions of a function and their aliases
     Versions(VersionsArgs),
-    /// Make an earlier version of a function what calls get
+    /// Roll a function back to an earlier version
     Rollback(RollbackArgs),
-    /// Manage aliases: names for versions, which spread calls over several
+    /// Manage aliases: names for versions, with calls split between several by weight
     Alias(AliasArgs),
-    /// Print where a function is called over HTTP
+    /// Print the HTTP address of a function
     Url(UrlArgs),
     /// Manage APIs: paths and methods in front of web actions
     Api(ApiArgs),
-    /// Show what functions logged
+    /// Show the logs of functions
     Logs(LogsArgs),
-    /// List what ran
+    /// List activations
     Activations(ActivationsArgs),
-    /// Show, redrive and remove non-blocking calls that failed for good
+    /// Show, redrive and delete dead letters: asynchronous calls that failed permanently
     Dlq(DeadLetterArgs),
     /// Delete functions
     Rm(RmArgs),
-    /// Deploy and call on every save
+    /// Deploy and call a function on every save
     Dev(DevArgs),
     /// Show what this host can and cannot run, and why
     Doctor(DoctorArgs),
-    /// Explain how a function runs and why, or where the time of an activation went
+    /// Explain how a function runs and why, or where an activation's time went
     Explain(ExplainArgs),
-    /// List every configuration key, its value and where that comes from
+    /// List every configuration key with its value and origin
     Config(ConfigArgs),
-    /// Run experiments of the laboratory, or put load on a function or a URL
+    /// Run benchmark experiments, or load-test a function or URL
     Bench(BenchArgs),
-    /// Copy a server's data, also while it runs
+    /// Back up a server's data, even while it runs
     Backup(BackupArgs),
-    /// Put a copy back; the server must be stopped
+    /// Restore a backup; the server must be stopped
     Restore(RestoreArgs),
-    /// Manage secrets: what functions are given and nobody is shown
+    /// Manage secrets: values that functions receive and that are never shown
     Secret(SecretArgs),
-    /// Manage sequences: functions called one after the other
+    /// Manage sequences of functions, called one after the other
     Sequence(SequenceArgs),
-    /// Manage packages: functions that share arguments, and are shared with others
+    /// Manage packages: functions with common arguments, which can be shared
     Package(PackageArgs),
-    /// Manage triggers, and fire them
+    /// Manage and fire triggers
     Trigger(TriggerArgs),
     /// Manage rules: which trigger calls which function
     Rule(RuleArgs),
     /// Manage namespaces and their keys
     Namespace(NamespaceArgs),
-    /// Print a script that completes commands in your shell
+    /// Print a completion script for your shell
     Completions {
-        /// Which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
 }
@@ -123,13 +123,13 @@ pub(crate) enum Command {
 /// Where the server's data and configuration are.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DataArgs {
-    /// Where the server keeps its data [default: /var/lib/flint for root, otherwise ~/.local/share/flint]
+    /// The server's data directory [default: /var/lib/flint for root, otherwise ~/.local/share/flint]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data_dir: Option<PathBuf>,
-    /// A configuration file (TOML); `flint config` lists its keys
+    /// Configuration file (TOML); `flint config` lists its keys
     #[arg(long, value_name = "FILE", env = "FLINT_CONFIG", global = true)]
     pub(crate) config: Option<PathBuf>,
-    /// Set any configuration key, for example --set limits.invocations_per_minute=600
+    /// Set any configuration key, for example --set limits.invocations_per_minute=600. Repeatable
     #[arg(long, value_name = "KEY=VALUE", global = true)]
     pub(crate) set: Vec<String>,
 }
@@ -145,19 +145,19 @@ pub(crate) struct UpArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// Its language
+    /// Language of the function
     #[arg(long)]
     pub(crate) lang: Template,
-    /// Where: a directory that is made, or an empty one [default: hello-LANG]
+    /// Directory to create, or an empty one [default: hello-LANG]
     pub(crate) directory: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// At most this many
+    /// Maximum number of entries
     #[arg(short = 'n', long, default_value_t = 200)]
     pub(crate) limit: usize,
-    /// Leave out this many
+    /// Number of entries to skip
     #[arg(long, default_value_t = 0)]
     pub(crate) skip: usize,
 }
@@ -167,47 +167,47 @@ pub(crate) struct GetArgs {
     /// The function
     #[arg(value_parser = values::name)]
     pub(crate) name: String,
-    /// Write its code to this file instead
+    /// Write the function's code to this file instead
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// A function or an activation; absent = all functions
+    /// A function or an activation [default: all functions]
     #[arg(value_name = "FUNCTION|ID", value_parser = values::name)]
     pub(crate) of: Option<String>,
-    /// Keep printing as calls end
+    /// Keep printing logs as calls end
     #[arg(short = 'f', long)]
     pub(crate) follow: bool,
-    /// Of the latest N activations
+    /// Show the logs of the latest N activations
     #[arg(short = 'n', long, default_value_t = 10)]
     pub(crate) limit: usize,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ActivationsArgs {
-    /// Only of this function
+    /// Only activations of this function
     #[arg(value_parser = values::name)]
     pub(crate) function: Option<String>,
-    /// At most this many
+    /// Maximum number of entries
     #[arg(short = 'n', long, default_value_t = 30)]
     pub(crate) limit: usize,
-    /// Leave out this many
+    /// Number of entries to skip
     #[arg(long, default_value_t = 0)]
     pub(crate) skip: usize,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RmArgs {
-    /// The functions
+    /// Functions to delete
     #[arg(required = true, value_parser = values::name)]
     pub(crate) names: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Ask the server at --url about its host instead of looking at this one
+    /// Ask the server at --url about its host instead of checking this one
     #[arg(long)]
     pub(crate) remote: bool,
     #[command(flatten)]
@@ -216,14 +216,14 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// A function's name or an activation's id
+    /// A function name or an activation ID
     #[arg(value_name = "FUNCTION|ID", value_parser = values::name)]
     pub(crate) what: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// Only keys that contain this
+    /// Only keys that contain this text
     pub(crate) filter: Option<String>,
     #[command(flatten)]
     pub(crate) data: DataArgs,
@@ -231,7 +231,7 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// A directory that does not exist yet, or is empty, outside of the data directory
+    /// New or empty directory for the backup, outside the data directory
     pub(crate) target: PathBuf,
     #[command(flatten)]
     pub(crate) data: DataArgs,
@@ -239,9 +239,9 @@ pub(crate) struct BackupArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// A directory that `flint backup` made
+    /// Directory created by `flint backup`
     pub(crate) source: PathBuf,
-    /// Replace data that is there; it is kept beside under another name
+    /// Replace existing data; the old data is kept beside it under another name
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]

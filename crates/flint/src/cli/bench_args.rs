@@ -18,100 +18,100 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Name the experiments
+    /// List the experiments
     List,
-    /// Print the report of a run, and write its pages anew
+    /// Print the report of a run and rewrite its pages
     Report {
-        /// The folder that was given as --out
+        /// Directory that the run had as --out
         folder: PathBuf,
     },
-    /// Measure quickly what SPECIFICATION.md promises of speed and memory, and print one table: at most ten minutes
+    /// Check the speed and memory promises of SPECIFICATION.md and print one table, in at most ten minutes
     Promises(PromisesArgs),
-    /// Put load on a function or a URL and say what its callers saw
+    /// Load-test a function or URL and report what its callers saw
     Load(Box<LoadArgs>),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PromisesArgs {
-    /// A folder for the experiments' reports, each in a folder of its own: the same command goes on where it was interrupted
+    /// Directory for the experiments' reports, one subdirectory each; repeat the command to resume an interrupted run
     #[arg(long, value_name = "DIR", conflicts_with = "from")]
     pub(crate) out: Option<PathBuf>,
-    /// Measure nothing: judge by the reports of runs that have ended, in DIR or in its folders
+    /// Measure nothing: judge the reports of completed runs in DIR or its subdirectories
     #[arg(long, value_name = "DIR")]
     pub(crate) from: Option<PathBuf>,
-    /// Seed of everything that is drawn
+    /// Random seed
     #[arg(long, default_value = "1")]
     pub(crate) seed: u64,
-    /// Judge although the host is too noisy for it
+    /// Judge even if the host is too noisy
     #[arg(long)]
     pub(crate) despite_noise: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExperimentArgs {
-    /// The experiment; `flint bench list` names them
+    /// Experiment to run; `flint bench list` lists them
     #[arg(required = true, default_value = "")]
     pub(crate) experiment: String,
-    /// Fewer and shorter runs
+    /// Make fewer and shorter runs
     #[arg(long)]
     pub(crate) quick: bool,
-    /// How large the inputs of its functions are; `--set input=NAME` chooses others that a workload has
+    /// Size of the functions' inputs; `--set input=NAME` selects other inputs of a workload
     #[arg(long, default_value = "small")]
     pub(crate) size: Size,
-    /// Only these arms, by name; what compares with others is then not measured
+    /// Measure only these arms, by name, separated by commas; comparisons with others are skipped
     #[arg(long, value_delimiter = ',')]
     pub(crate) arms: Vec<String>,
-    /// Rounds that are counted
+    /// Number of counted rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) repeat: Option<u16>,
-    /// A folder for the report and for what is measured on the way: the same command goes on where it was interrupted
+    /// Directory for the report and the measurements; repeat the command to resume an interrupted run
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Seed of everything that is drawn
+    /// Random seed
     #[arg(long, default_value = "1")]
     pub(crate) seed: u64,
-    /// An option of the experiment; docs/benchmarks.md names them. Repeatable
+    /// Option of the experiment; see docs/benchmarks.md. Repeatable
     #[arg(long, value_name = "K=V", value_parser = values::pair)]
     pub(crate) set: Vec<(String, String)>,
-    /// Compare arms although the host is too noisy for it
+    /// Compare arms even if the host is too noisy
     #[arg(long)]
     pub(crate) despite_noise: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// A function's name, or a URL that begins with http://
+    /// A function name, or a URL that begins with http://
     #[arg(value_parser = values::name)]
     pub(crate) target: String,
-    /// Calls a second
+    /// Calls per second
     #[arg(long, default_value = "100", value_parser = rate)]
     pub(crate) rate: f64,
-    /// For how long, with the warm-up
+    /// Total duration, including the warm-up
     #[arg(long, default_value = "10s", value_parser = values::duration)]
     pub(crate) duration: Duration,
-    /// Calls in the first part of that time are made but not counted
+    /// Initial part of the duration whose calls are not counted
     #[arg(long, default_value = "1s", value_parser = values::duration)]
     pub(crate) warm_up: Duration,
-    /// Random gaps, as independent callers leave them, instead of even ones
+    /// Use random gaps between calls, as from independent callers, instead of even ones
     #[arg(long)]
     pub(crate) poisson: bool,
     /// Seed of the random gaps
     #[arg(long, default_value = "1")]
     pub(crate) seed: u64,
-    /// Connections at most; calls that find none free wait, and their waiting counts
+    /// Maximum connections; calls wait for a free one, and the wait counts
     #[arg(long, default_value = "256", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) connections: u32,
-    /// How long one answer may take
+    /// Time limit of a response
     #[arg(long, default_value = "30s", value_parser = values::duration)]
     pub(crate) timeout: Duration,
-    /// A closed loop instead: this many callers, each waiting for its answer. It finds the most that is possible, and hides what
-    /// users wait for
+    /// Use a closed loop of this many callers, each waiting for its response. It measures peak throughput, and hides
+    /// the time that users wait
     #[arg(long, value_name = "CALLERS", conflicts_with_all = ["rate", "poisson"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) closed: Option<u32>,
-    /// The method for a URL; GET without a body, POST with one
+    /// HTTP method for a URL [default: POST with a body, else GET]
     #[arg(long)]
     pub(crate) method: Option<http::Method>,
-    /// The status that is right
+    /// Expected HTTP status
     #[arg(long, default_value = "200", value_parser = clap::value_parser!(u16).range(100..=599))]
     pub(crate) expect: u16,
     #[command(flatten)]

@@ -13,30 +13,30 @@ pub(crate) struct DeadLetterArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLetterCommand {
-    /// List the calls that failed for good, the latest first
+    /// List dead letters, the latest first
     #[command(visible_alias = "ls")]
     List {
         /// Only calls of this function
         #[arg(long, value_name = "NAME", value_parser = values::name)]
         function: Option<String>,
-        /// At most this many
+        /// Maximum number of entries
         #[arg(short = 'n', long, default_value_t = 100)]
         limit: usize,
-        /// Leave out this many
+        /// Number of entries to skip
         #[arg(long, default_value_t = 0)]
         skip: usize,
     },
-    /// Show one with its arguments and attempts
+    /// Show a dead letter with its arguments and attempts
     Get {
-        /// Its id: the activation that it was
+        /// ID of the dead letter: that of its activation
         id: ActivationId,
     },
-    /// Call again what failed; each is durable when it is said to be redriven
+    /// Call dead letters again; each new call is durable once reported
     Redrive {
         #[command(flatten)]
         which: WhichLetters,
     },
-    /// Forget what failed
+    /// Delete dead letters
     Rm {
         #[command(flatten)]
         which: WhichLetters,
@@ -47,13 +47,13 @@ pub(crate) enum DeadLetterCommand {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct WhichLetters {
-    /// Their ids
+    /// IDs of the dead letters
     #[arg(conflicts_with_all = ["all", "function"])]
     pub(crate) ids: Vec<ActivationId>,
-    /// All of them
+    /// All dead letters
     #[arg(long, conflicts_with = "function")]
     pub(crate) all: bool,
-    /// Those that call this function
+    /// All dead letters of this function
     #[arg(long, value_name = "NAME", value_parser = values::name)]
     pub(crate) function: Option<String>,
 }

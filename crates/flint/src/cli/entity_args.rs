@@ -10,13 +10,13 @@ use super::values;
 /// What packages and triggers have in common.
 #[derive(Debug, Args)]
 pub(crate) struct EntityOptions {
-    /// A default argument, repeatable; V is JSON or text
+    /// Default argument; V is JSON or text. Repeatable
     #[arg(short = 'p', long = "param", value_name = "K=V", value_parser = values::parameter)]
     pub(crate) params: Vec<(String, Value)>,
-    /// An annotation, repeatable; V is JSON or text
+    /// Annotation; V is JSON or text. Repeatable
     #[arg(short = 'a', long = "annotation", value_name = "K=V", value_parser = values::parameter)]
     pub(crate) annotations: Vec<(String, Value)>,
-    /// Change what is there: arguments and annotations that are given replace all old ones, the others stay
+    /// Update an existing entity: if given, arguments replace all old arguments, and annotations all old annotations
     #[arg(long)]
     pub(crate) update: bool,
 }
@@ -24,10 +24,10 @@ pub(crate) struct EntityOptions {
 /// Which part of a list.
 #[derive(Debug, Args)]
 pub(crate) struct ListOptions {
-    /// At most this many
+    /// Maximum number of entries
     #[arg(short = 'n', long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=200))]
     pub(crate) limit: u16,
-    /// Leave out this many
+    /// Number of entries to skip
     #[arg(long, default_value_t = 0)]
     pub(crate) skip: usize,
 }
@@ -42,32 +42,32 @@ pub(crate) struct PackageArgs {
 pub(crate) enum PackageCommand {
     /// Create a package
     Create {
-        /// Its name
+        /// Name of the package
         name: String,
         #[command(flatten)]
         options: EntityOptions,
-        /// Let everybody read it, bind to it and call what is in it; --shared=false takes that back
+        /// Allow everyone to read the package, bind to it and call its functions; --shared=false revokes this
         #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
         shared: Option<bool>,
     },
-    /// Give another package a name and arguments of your own
+    /// Bind another package under a name and with arguments of your own
     Bind {
-        /// The other package: NAME, or /NAMESPACE/NAME of a shared one
+        /// Package to bind: NAME, or /NAMESPACE/NAME of a shared one
         provider: String,
-        /// The name here
+        /// Name of the binding
         name: String,
         #[command(flatten)]
         options: EntityOptions,
     },
-    /// Show a package and what is in it
+    /// Show a package and its contents
     Get {
-        /// NAME, or /NAMESPACE/NAME of a shared one
+        /// The package: NAME, or /NAMESPACE/NAME of a shared one
         name: String,
     },
-    /// List the packages
+    /// List packages
     #[command(visible_alias = "ls")]
     List {
-        /// Of this namespace, where only shared ones are seen [default: your own]
+        /// Namespace to list; of another one only shared packages are visible [default: your own]
         #[arg(value_parser = values::name)]
         namespace: Option<String>,
         #[command(flatten)]
@@ -78,7 +78,7 @@ pub(crate) enum PackageCommand {
     Delete {
         /// The package
         name: String,
-        /// With everything that is in it
+        /// Delete the package's contents too
         #[arg(long)]
         force: bool,
     },
@@ -94,28 +94,28 @@ pub(crate) struct TriggerArgs {
 pub(crate) enum TriggerCommand {
     /// Create a trigger
     Create {
-        /// Its name
+        /// Name of the trigger
         name: String,
-        /// What fires it: the feed's action, for example /whisk.system/alarms/alarm; then --param is for the feed
+        /// Feed that fires the trigger, for example /whisk.system/alarms/alarm; --param then sets the feed's arguments
         #[arg(long, value_name = "ACTION")]
         feed: Option<String>,
         #[command(flatten)]
         options: EntityOptions,
     },
-    /// Show a trigger, what fires it and when next, and its rules
+    /// Show a trigger with its feed, next firing and rules
     Get {
         /// The trigger
         name: String,
     },
-    /// List the triggers
+    /// List triggers
     #[command(visible_alias = "ls")]
     List(ListOptions),
-    /// Keep a trigger's feed from firing it
+    /// Pause a trigger's feed
     Pause {
         /// The trigger
         name: String,
     },
-    /// Let a trigger's feed fire it again, from now on
+    /// Resume a trigger's feed, from now on
     Resume {
         /// The trigger
         name: String,
@@ -126,14 +126,14 @@ pub(crate) enum TriggerCommand {
         /// The trigger
         name: String,
     },
-    /// Fire a trigger: its active rules' functions are called
+    /// Fire a trigger: call the functions of its active rules
     Fire {
         /// The trigger
         name: String,
-        /// An argument, repeatable; V is JSON or text
+        /// Argument; V is JSON or text. Repeatable
         #[arg(short = 'p', long = "param", value_name = "K=V", value_parser = values::parameter)]
         params: Vec<(String, Value)>,
-        /// A file with a JSON object of arguments, `-` is stdin; those of --param come over it
+        /// File with a JSON object of arguments; `-` is stdin. --param overrides it
         #[arg(short = 'P', long = "param-file", value_name = "FILE")]
         param_file: Option<PathBuf>,
     },
@@ -149,13 +149,13 @@ pub(crate) struct RuleArgs {
 pub(crate) enum RuleCommand {
     /// Create a rule: when TRIGGER fires, call FUNCTION
     Create {
-        /// Its name
+        /// Name of the rule
         name: String,
         /// The trigger
         trigger: String,
         /// The function: NAME, PACKAGE/NAME, or /NAMESPACE/PACKAGE/NAME of a shared one
         function: String,
-        /// Change what is there
+        /// Update an existing rule
         #[arg(long)]
         update: bool,
     },
@@ -164,15 +164,15 @@ pub(crate) enum RuleCommand {
         /// The rule
         name: String,
     },
-    /// List the rules
+    /// List rules
     #[command(visible_alias = "ls")]
     List(ListOptions),
-    /// Let a rule call its function
+    /// Enable a rule
     Enable {
         /// The rule
         name: String,
     },
-    /// Keep a rule from calling its function
+    /// Disable a rule, so that it no longer calls its function
     Disable {
         /// The rule
         name: String,

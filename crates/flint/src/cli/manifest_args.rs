@@ -12,38 +12,38 @@ use super::values;
 #[command(next_help_heading = "Manifests")]
 pub(crate) struct ManifestArgs {
     /// Deploy a manifest of `wsk project deploy` instead: packages, actions, sequences, triggers, rules and APIs.
-    /// A file, or a directory with a manifest.yaml. --param then gives values of its inputs and variables
+    /// A file, or a directory with a manifest.yaml. --param then sets its inputs and variables
     #[arg(short = 'f', long, value_name = "FILE")]
     pub(crate) manifest: Option<PathBuf>,
-    /// A file with other inputs and annotations for what the manifest has
+    /// Deployment file that overrides inputs and annotations of the manifest's entities
     #[arg(long, value_name = "FILE", requires = "manifest")]
     pub(crate) deployment: Option<PathBuf>,
-    /// The project's name, in place of the manifest's
+    /// Override the project name in the manifest
     #[arg(long, value_name = "NAME", requires = "manifest", alias = "projectname")]
     pub(crate) project: Option<String>,
-    /// Show what would change, and change nothing
+    /// Show what would change without changing anything
     #[arg(long, requires = "manifest")]
     pub(crate) dry_run: bool,
-    /// Delete what an earlier deployment of this project made and the manifest does not have any more
+    /// Delete entities created by an earlier deployment of this project that the manifest no longer contains
     #[arg(long, requires = "manifest", alias = "managed")]
     pub(crate) prune: bool,
-    /// Show the values of inputs and annotations that change
+    /// Show changed values of inputs and annotations
     #[arg(long, requires = "manifest")]
     pub(crate) show_values: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct UndeployArgs {
-    /// The manifest: a file, or a directory with a manifest.yaml
+    /// Manifest file, or a directory with a manifest.yaml
     #[arg(short = 'f', long, value_name = "FILE")]
     manifest: PathBuf,
-    /// The project's name, in place of the manifest's
+    /// Override the project name in the manifest
     #[arg(long, value_name = "NAME", alias = "projectname")]
     project: Option<String>,
-    /// Show what would be deleted, and delete nothing
+    /// Show what would be deleted without deleting anything
     #[arg(long)]
     dry_run: bool,
-    /// The value of an input or a variable; JSON when it reads as JSON. Repeatable
+    /// Value of an input or variable; JSON if it parses as JSON. Repeatable
     #[arg(long = "param", value_name = "K=V", value_parser = values::parameter)]
     params: Vec<(String, Value)>,
 }

@@ -17,51 +17,51 @@ pub(crate) struct NamespaceArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NamespaceCommand {
-    /// Create a namespace and its first key, which is shown once
+    /// Create a namespace and its first key; the key is shown only once
     Create {
-        /// Its name
+        /// Name of the namespace
         #[arg(value_parser = values::name)]
         name: String,
-        /// On whose behalf the key calls [default: the namespace's name]
+        /// Subject that the key acts for [default: the namespace's name]
         #[arg(long)]
         subject: Option<String>,
         #[command(flatten)]
         limits: NamespaceLimitArgs,
     },
-    /// List the namespaces
+    /// List namespaces
     List,
     /// List, add or remove keys of a namespace
     Keys {
         /// The namespace
         #[arg(value_parser = values::name)]
         name: String,
-        /// Make a further key; it is shown once
+        /// Add a key; it is shown only once
         #[arg(long)]
         add: bool,
-        /// On whose behalf a further key calls
+        /// Subject that the added key acts for
         #[arg(long, requires = "add")]
         subject: Option<String>,
         /// Remove the key with this UUID
         #[arg(long, value_name = "UUID", conflicts_with_all = ["add", "subject"], value_parser = values::name)]
         remove: Option<String>,
     },
-    /// Show or change what differs from the server's limits
+    /// Show or change the limits that differ from the server's
     Limits {
         /// The namespace
         #[arg(value_parser = values::name)]
         name: String,
         #[command(flatten)]
         limits: NamespaceLimitArgs,
-        /// Back to the server's limits
+        /// Reset to the server's limits
         #[arg(long)]
         reset: bool,
     },
-    /// Stop a namespace's keys from working
+    /// Disable a namespace's keys
     Block {
         /// The namespace
         #[arg(value_parser = values::name)]
         name: String,
-        /// Let them work again
+        /// Enable the keys again
         #[arg(long)]
         undo: bool,
     },
@@ -70,7 +70,7 @@ pub(crate) enum NamespaceCommand {
         /// The namespace
         #[arg(value_parser = values::name)]
         name: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -79,61 +79,61 @@ pub(crate) enum NamespaceCommand {
 /// Limits of one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct NamespaceLimitArgs {
-    /// Calls per minute
+    /// Maximum calls per minute
     #[arg(long, value_name = "N")]
     pub(crate) invocations_per_minute: Option<u32>,
-    /// Calls at once
+    /// Maximum concurrent calls
     #[arg(long, value_name = "N")]
     pub(crate) concurrent_invocations: Option<u32>,
-    /// Trigger firings per minute
+    /// Maximum trigger firings per minute
     #[arg(long, value_name = "N")]
     pub(crate) fires_per_minute: Option<u32>,
-    /// Kinds of functions that it may have, separated by commas
+    /// Allowed kinds of functions, separated by commas
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     pub(crate) allowed_kinds: Option<Vec<String>>,
-    /// Whether activation records are kept
+    /// Whether to keep activation records
     #[arg(long, value_name = "BOOL")]
     pub(crate) store_activations: Option<bool>,
-    /// Smallest memory limit of a function
+    /// Smallest memory limit of a function, in MB
     #[arg(long, value_name = "MB")]
     pub(crate) min_action_memory: Option<u32>,
-    /// Largest memory limit of a function
+    /// Largest memory limit of a function, in MB
     #[arg(long, value_name = "MB")]
     pub(crate) max_action_memory: Option<u32>,
-    /// Smallest log limit of a function
+    /// Smallest log limit of a function, in MB
     #[arg(long, value_name = "MB")]
     pub(crate) min_action_logs: Option<u32>,
-    /// Largest log limit of a function
+    /// Largest log limit of a function, in MB
     #[arg(long, value_name = "MB")]
     pub(crate) max_action_logs: Option<u32>,
-    /// Shortest time limit of a function
+    /// Shortest time limit of a function, in ms
     #[arg(long, value_name = "MS")]
     pub(crate) min_action_timeout: Option<u32>,
-    /// Longest time limit of a function
+    /// Longest time limit of a function, in ms
     #[arg(long, value_name = "MS")]
     pub(crate) max_action_timeout: Option<u32>,
-    /// Fewest calls at once in one instance that a function may ask for
+    /// Smallest concurrency per instance that a function may request
     #[arg(long, value_name = "N")]
     pub(crate) min_action_concurrency: Option<u32>,
-    /// Most calls at once in one instance
+    /// Largest concurrency per instance that a function may request
     #[arg(long, value_name = "N")]
     pub(crate) max_action_concurrency: Option<u32>,
-    /// Most instances at once that a function may ask for
+    /// Largest number of concurrent instances that a function may request
     #[arg(long, value_name = "N")]
     pub(crate) max_action_instances: Option<u32>,
-    /// Largest parameters, and annotations, of a function: 2MB
+    /// Maximum size of a function's parameters, and of its annotations: 2MB
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_parameter_size: Option<ByteSize>,
-    /// Largest JSON body of a call: 2MB
+    /// Maximum size of a call's JSON body: 2MB
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_payload_size: Option<ByteSize>,
-    /// How much of a result that is too large its error shows: 1KB
+    /// How much of an oversized result its error shows: 1KB
     #[arg(long, value_name = "SIZE")]
     pub(crate) truncation_size: Option<ByteSize>,
-    /// Instances of each function that stay longer than others when nobody calls them; 0 = none
+    /// Idle instances of each function to keep longer than others; 0 = none
     #[arg(long, value_name = "N")]
     pub(crate) warmed_container_keeping_count: Option<u32>,
-    /// How long they stay: 20min
+    /// How long to keep these idle instances: 20min
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) warmed_container_keeping_timeout: Option<Duration>,
 }

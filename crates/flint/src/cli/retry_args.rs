@@ -11,19 +11,19 @@ use super::values;
 /// What becomes of non-blocking calls, and of those that triggers make, when they fail.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 pub(crate) struct RetryArgs {
-    /// How often a failed non-blocking call is attempted again [default: only when Flint or the host fails]
+    /// Maximum retries of a failed asynchronous call [default: retry only if Flint or the host fails]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
-    /// Time before the first retry, doubled for each further one: 500ms, 10s, 5m, 1h [default: 1s]
+    /// Delay before the first retry, doubled for each further one: 500ms, 10s, 5m, 1h [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) retry_backoff: Option<Duration>,
-    /// The longest time before a retry [default: 5m]
+    /// Maximum delay before a retry [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) retry_max_backoff: Option<Duration>,
-    /// No attempt begins when the call is older than this [default: none is too old]
+    /// Do not retry calls older than this [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) retry_max_age: Option<Duration>,
-    /// After which failures: platform (always), timeout, developer, application; with commas [default: all but application]
+    /// Failures to retry, separated by commas: platform (always), timeout, developer, application [default: all but application]
     #[arg(long, value_name = "FAILURE", value_delimiter = ',')]
     pub(crate) retry_on: Vec<FailureKind>,
 }

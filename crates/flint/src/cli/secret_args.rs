@@ -15,26 +15,26 @@ pub(crate) struct SecretArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretCommand {
-    /// Create or replace a secret; its value comes from stdin or a file, never from the command line
+    /// Create or replace a secret; its value is read from stdin or a file, never from the command line
     Set {
-        /// Its name
+        /// Name of the secret
         name: SecretName,
         /// Read the value from this file instead of stdin
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
-        /// Keep a line end at the end of the value
+        /// Keep a trailing newline in the value
         #[arg(long)]
         raw: bool,
     },
-    /// List the secrets, without their values
+    /// List secrets, without their values
     #[command(visible_alias = "ls")]
     List,
     /// Delete a secret
     Rm {
-        /// Its name
+        /// Name of the secret
         name: SecretName,
     },
-    /// Make another key, and encrypt every secret of every namespace with it (operator)
+    /// Create a new key and re-encrypt the secrets of all namespaces with it (operator)
     RotateKey {
         #[command(flatten)]
         data: DataArgs,

@@ -12,39 +12,39 @@ pub(crate) struct SequenceArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SequenceCommand {
-    /// Create a sequence; `flint invoke` calls it
+    /// Create a sequence; call it with `flint invoke`
     Create {
-        /// Its name
+        /// Name of the sequence
         #[arg(value_parser = values::name)]
         name: String,
-        /// What it calls, in order: names of functions and sequences, with commas between them
+        /// Functions and sequences to call in order, separated by commas
         #[arg(value_delimiter = ',', required = true, value_parser = values::name)]
         components: Vec<String>,
-        /// Replace what has that name
+        /// Replace an existing sequence
         #[arg(long)]
         update: bool,
         #[command(flatten)]
         retry: RetryArgs,
     },
-    /// List the sequences
+    /// List sequences
     #[command(visible_alias = "ls")]
     List {
-        /// At most this many; absent = all
+        /// Maximum number of entries [default: all]
         #[arg(short = 'n', long)]
         limit: Option<usize>,
-        /// Leave out this many
+        /// Number of entries to skip
         #[arg(long, default_value_t = 0)]
         skip: usize,
     },
     /// Show a sequence
     Get {
-        /// Its name
+        /// Name of the sequence
         #[arg(value_parser = values::name)]
         name: String,
     },
-    /// Delete a sequence; what it calls stays
+    /// Delete a sequence; the functions it calls stay
     Rm {
-        /// Its name
+        /// Name of the sequence
         #[arg(value_parser = values::name)]
         name: String,
     },

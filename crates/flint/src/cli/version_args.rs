@@ -17,7 +17,7 @@ pub(crate) struct RollbackArgs {
     /// The function
     #[arg(value_parser = values::name)]
     pub(crate) name: String,
-    /// The version to go back to [default: the one before the newest]
+    /// Version to roll back to [default: the one before the newest]
     #[arg(long, value_name = "VERSION")]
     pub(crate) to: Option<Version>,
 }
@@ -30,14 +30,14 @@ pub(crate) struct AliasArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AliasCommand {
-    /// Make or change an alias; `live` says what calls by the function's bare name get
+    /// Create or change an alias; `live` sets the version that calls by bare name use
     Set {
         /// The function
         #[arg(value_parser = values::name)]
         name: String,
         /// The alias
         alias: AliasName,
-        /// A version, or several with the shares of the calls that they get: 0.0.3=90 0.0.4=10
+        /// Version, or several with their shares of the calls: 0.0.3=90 0.0.4=10
         #[arg(required = true, value_name = "VERSION[=WEIGHT]", value_parser = target)]
         versions: Vec<(Version, u32)>,
     },
@@ -48,7 +48,7 @@ pub(crate) enum AliasCommand {
         #[arg(value_parser = values::name)]
         name: String,
     },
-    /// Delete an alias; the versions that it names stay for now
+    /// Delete an alias; its versions stay for now
     Rm {
         /// The function
         #[arg(value_parser = values::name)]

@@ -1,5 +1,5 @@
 //! Notifies systemd of the server's state, if started with `Type=notify`:
-//! https://www.freedesktop.org/software/systemd/man/sd_notify.html
+//! <https://www.freedesktop.org/software/systemd/man/sd_notify.html>
 
 use std::os::{
     linux::net::SocketAddrExt,
