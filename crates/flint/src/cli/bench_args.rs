@@ -50,7 +50,7 @@ pub(crate) struct PromisesArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExperimentArgs {
     /// Experiment to run; `flint bench list` lists them
-    #[arg(required = true, default_value = "")]
+    #[arg(required = true, default_value = "", hide_default_value = true)]
     pub(crate) experiment: String,
     /// Make fewer and shorter runs
     #[arg(long)]
