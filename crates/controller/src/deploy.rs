@@ -9,8 +9,9 @@ use flint_model::{Code, Digest, Entity, Function, FunctionPath, Kind, Reuse, Seq
 use flint_store::{Expected, Replacing, StoreError};
 
 use crate::{
-    Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, background::Wanted,
-    deploying::Deploying, functions::own, kinds, merge, strategy, versions::next_version, wasm,
+    Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, address::address,
+    background::Wanted, deploying::Deploying, functions::own, kinds, merge, strategy, versions::next_version,
+    wasm,
 };
 
 /// The preparation of a function that is not written yet. It is forgotten on drop, when the deploy is refused
@@ -68,10 +69,10 @@ impl Controller {
         let Draft { mut function, new_code } = self.draft(caller, path, put, old.as_ref(), capabilities)?;
 
         if let Some(content) = &new_code {
-            function.code.digest = digest_of(content.clone()).await?;
+            function.code.digest = address_of(content.clone()).await?;
             // Before anything is stored: a refused deploy must not take disk space.
             self.admits(&function)?;
-            function.code.digest = self.stores.blobs.put(content.clone()).await?;
+            self.stores.blobs.put(content.clone()).await?;
         }
         let function = Arc::new(function);
         let deploying = self.deploys.begin(&function).await;
@@ -312,9 +313,9 @@ impl From<PrepareError> for ControllerError {
     }
 }
 
-/// The digest of code that is not stored yet; computed off the async threads, since large code takes a while.
-async fn digest_of(content: Bytes) -> Result<Digest, ControllerError> {
-    let hashing = tokio::task::spawn_blocking(move || Digest::from_bytes(*blake3::hash(&content).as_bytes()));
+/// Computed off the async threads, since large code takes a while.
+async fn address_of(content: Bytes) -> Result<Digest, ControllerError> {
+    let hashing = tokio::task::spawn_blocking(move || address(&content));
     hashing.await.map_err(|error| ControllerError::Internal(format!("hashing code failed: {error}")))
 }
 

@@ -9,6 +9,7 @@
 
 mod account;
 mod actions;
+mod address;
 mod arguments;
 mod asynchronous;
 mod background;

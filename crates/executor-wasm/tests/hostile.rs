@@ -12,42 +12,18 @@ use std::{
 };
 
 use bytes::Bytes;
-use flint_executor::{Call, CallHead, Executor, Fault, PrepareError, SlotCounts};
+use flint_executor::{Call, Executor, Fault, PrepareError};
 use flint_executor_wasm::WasmConfig;
-use flint_model::{ByteSize, Contract, FunctionLimits};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use flint_model::{ByteSize, Contract};
 use serde_json::json;
-use support::{AMPLE, Done, House, SHORT, context, done, function, json_call, wat};
-
-/// Memory for calls that ask for more.
-const LITTLE: ByteSize = ByteSize::mib(32);
-
-fn limits() -> FunctionLimits {
-    FunctionLimits { memory: LITTLE, ..FunctionLimits::default() }
-}
-
-/// A module of contract `wasm-core` with `more` at its top level, that answers `{}` after its call has run `during`.
-fn core(more: &str, during: &str) -> Vec<u8> {
-    wat(&format!(
-        r#"(module
-            (memory (export "memory") 1)
-            (data (i32.const 16) "{{}}")
-            {more}
-            (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
-            (func $the_call (export "flint_call") (param i32 i32) (result i64)
-                {during}
-                (i64.const 0x1000000002)))"#
-    ))
-}
+use support::{
+    AMPLE, Done, HELLO_COMPONENT, House, LITTLE, SHORT, all_is_well, context, core, done, function,
+    json_call, limits, wat,
+};
 
 async fn call(house: &House, code: &[u8], limit: Duration) -> Done {
     let instance = house.start_with(Contract::WasmCore, code, limits()).await;
     done(instance.invoke(json_call("{}", limit)).await)
-}
-
-/// Something that goes well, to see that it still does.
-async fn all_is_well(house: &House) {
-    assert_eq!(call(house, &core("", ""), AMPLE).await.json(), json!({}));
 }
 
 #[tokio::test]
@@ -105,14 +81,6 @@ async fn flipped_bits_harm_nobody() {
     }
     all_is_well(&house).await;
 }
-
-/// A command that does nothing.
-const HELLO_COMPONENT: &str = r#"(component
-    (core module $m (func (export "run") (result i32) (i32.const 0)))
-    (core instance $i (instantiate $m))
-    (func $run (result (result)) (canon lift (core func $i "run")))
-    (instance $exported (export "run" (func $run)))
-    (export "wasi:cli/run@0.2.0" (instance $exported)))"#;
 
 #[tokio::test]
 async fn another_world_is_named() {
@@ -458,138 +426,4 @@ async fn many_bombs_at_once_leave_room_for_others() {
         assert!(Instant::now() < patience, "{} places were not given back", house.executor.live());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-}
-
-/// A program with so many memories, that answers with nothing after it has run `during`.
-fn with_memories(count: usize, during: &str) -> Vec<u8> {
-    let memories = "(core instance (instantiate $memory))".repeat(count);
-    wat(&format!(
-        r#"(component
-            (core module $memory (memory 1))
-            (core module $program (func (export "run") (result i32) {during} (i32.const 0)))
-            {memories}
-            (core instance $i (instantiate $program))
-            (func $run (result (result)) (canon lift (core func $i "run")))
-            (instance $exported (export "run" (func $run)))
-            (export "wasi:cli/run@0.2.0" (instance $exported)))"#
-    ))
-}
-
-#[tokio::test]
-async fn who_has_many_memories_takes_as_many_places() {
-    let house = House::with(WasmConfig { instances: Some(4), ..WasmConfig::default() });
-    let start = async |during: &str| {
-        house.start_with(Contract::WasiCommand, &with_memories(3, during), limits()).await
-    };
-    let (looping, quick) = (start("(loop $l (br $l))").await, start("").await);
-    let looping = tokio::spawn(async move { done(looping.invoke(json_call("", SHORT)).await) });
-    tokio::task::yield_now().await;
-    // One place is left, for whom one is enough; another of these waits.
-    all_is_well(&house).await;
-    let waited = done(quick.invoke(json_call("", AMPLE)).await);
-    assert!(waited.result.is_ok(), "{waited:?}");
-    assert_eq!(looping.await.unwrap().fault(), &Fault::Deadline);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_pool_is_counted_and_refuses_with_its_bound() {
-    let house = House::with(WasmConfig { instances: Some(1), ..WasmConfig::default() });
-    assert_eq!(house.executor.slots(), None, "there is no pool before there is a function");
-    let looping = house.start_with(Contract::WasmCore, &core("", "(loop $l (br $l))"), limits()).await;
-    let empty = house.executor.slots().unwrap();
-    assert_eq!((empty.total, empty.bound, empty.in_use, empty.warm), (1, "configuration", 0, 0));
-    let another = Arc::clone(&looping);
-    let holding = tokio::spawn(async move { done(another.invoke(json_call("{}", AMPLE)).await) });
-    let counts = async |until: fn(&SlotCounts) -> bool| {
-        let patience = Instant::now() + AMPLE;
-        loop {
-            let counts = house.executor.slots().unwrap();
-            if until(&counts) {
-                return counts;
-            }
-            assert!(Instant::now() < patience, "{counts:?}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let full = counts(|counts| counts.in_use == 1).await;
-    assert_eq!((full.live, full.waited, full.refused), (1, 0, 0));
-    let refused = done(looping.invoke(json_call("{}", SHORT)).await);
-    let Fault::Platform { cause } = refused.fault() else { panic!("{:?}", refused.fault()) };
-    assert!(cause.contains("all 1 Wasm instances") && cause.contains("wasm.instances"), "{cause}");
-    let crowded = house.executor.slots().unwrap();
-    assert_eq!((crowded.waited, crowded.refused), (1, 1));
-    holding.abort();
-    let after = counts(|counts| counts.live == 0 && counts.in_use == 0).await;
-    assert_eq!(after.warm, 1, "the slot was used, and is kept for the next");
-}
-
-/// Headers that a server passes on, but that no well-meaning client sends.
-fn hostile_headers() -> Vec<(&'static str, HeaderMap)> {
-    let mut all = Vec::new();
-    let mut add = |what, fill: &dyn Fn(&mut HeaderMap)| {
-        let mut headers = HeaderMap::new();
-        fill(&mut headers);
-        all.push((what, headers));
-    };
-    let value = |bytes: &[u8]| HeaderValue::from_bytes(bytes).unwrap();
-    add("no text", &|headers| {
-        headers.insert("x-bytes", value(&(0x80..=0xff).collect::<Vec<_>>()));
-        headers.insert("host", value(b"\xff\xfe"));
-    });
-    add("many", &|headers| {
-        for number in 0..5000 {
-            headers.insert(HeaderName::try_from(format!("x-{number}")).unwrap(), value(b"v"));
-        }
-    });
-    add("one name", &|headers| {
-        for _ in 0..5000 {
-            headers.append("x", value(b"v"));
-        }
-    });
-    add("long", &|headers| {
-        headers.insert("x-long", value(&vec![b'v'; 1 << 20]));
-    });
-    add("two lengths", &|headers| {
-        headers.append("content-length", value(b"5"));
-        headers.append("content-length", value(b"7"));
-        headers.append("transfer-encoding", value(b"chunked"));
-    });
-    add("wrong length", &|headers| {
-        headers.insert("content-length", value(b"-1"));
-    });
-    add("hop by hop", &|headers| {
-        headers.insert("connection", value(b"x-secret, close"));
-        headers.insert("upgrade", value(b"h2c"));
-        headers.insert("expect", value(b"100-continue"));
-    });
-    add("names of variables", &|headers| {
-        headers.insert("proxy", value(b"http://attacker/"));
-        headers.insert("__ow_api_key", value(b"stolen"));
-    });
-    all
-}
-
-#[tokio::test]
-async fn hostile_headers_harm_nobody() {
-    let house = House::new();
-    let component = wat(include_str!("modules/http.wat"));
-    let http = house.start(Contract::WasiHttp, &component).await;
-    let command = house.start(Contract::WasiCommand, &wat(HELLO_COMPONENT)).await;
-    for (what, headers) in hostile_headers() {
-        for (instance, path) in [(&http, "/hello"), (&http, "/%00%ff/../.."), (&command, "/")] {
-            let head = CallHead {
-                method: Method::from_bytes(b"BREW").unwrap(),
-                path: path.to_owned(),
-                query: "a=%00&b=\u{e4}".to_owned(),
-                headers: headers.clone(),
-            };
-            let call = Call { head: Some(Box::new(head)), ..json_call("", AMPLE) };
-            let ended = done(instance.invoke(call).await);
-            // Taken or refused; a fault of the platform would be the caller's to make.
-            if let Err(fault) = &ended.result {
-                assert!(matches!(fault, Fault::Developer { .. }), "{what} {path}: {fault:?}");
-            }
-        }
-    }
-    all_is_well(&house).await;
 }

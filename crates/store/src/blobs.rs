@@ -6,7 +6,7 @@ use flint_model::Digest;
 
 use crate::StoreError;
 
-/// Bytes under their own hash.
+/// Bytes under their own BLAKE3 hash.
 #[async_trait]
 pub trait Blobs: Send + Sync {
     /// Keeps `content` and gives its address. Acknowledged when it is durable (fsynced). Storing the same bytes

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use flint_executor::RuntimeKind;
 use flint_model::{
-    Annotations, ByteSize, Code, CodeFormat, Contract, Digest, EntityName, Function, FunctionPath, Isolation,
-    Kind, NameError, NamespaceName, Network, Package, Parameters, Reuse, SnapshotOptions, Start, Strategy,
+    Annotations, ByteSize, Code, CodeFormat, Contract, EntityName, Function, FunctionPath, Isolation, Kind,
+    NameError, NamespaceName, Network, Package, Parameters, Reuse, SnapshotOptions, Start, Strategy,
     StrategyRequest, Timestamp, Version, WasmOptions,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::NAMESPACE;
-use crate::{ControllerError, built_in, kinds};
+use crate::{ControllerError, address::address, built_in, kinds};
 
 /// The functions by package and name.
 const MANIFEST: &str = include_str!("../../../../functions/system/manifest.json");
@@ -116,12 +116,8 @@ pub(crate) fn code_of(function: &Function) -> Option<&'static str> {
     if function.path.namespace.as_str() != NAMESPACE {
         return None;
     }
-    let code = CODE.iter().find(|(_, code)| digest(code) == function.code.digest);
+    let code = CODE.iter().find(|(_, code)| address(code.as_bytes()) == function.code.digest);
     Some(code.map_or("", |(_, code)| *code))
-}
-
-fn digest(code: &str) -> Digest {
-    Digest::from_bytes(*blake3::hash(code.as_bytes()).as_bytes())
 }
 
 /// Derived from the content, whichever version of the program it came with.
@@ -169,7 +165,7 @@ fn function(package: &str, name: &str, item: &ActionItem, runtime: &Kind) -> Res
         revision: revision(&format!("{path} {kind} {code}")),
         kind,
         code: Code {
-            digest: digest(code),
+            digest: address(code.as_bytes()),
             size: ByteSize::bytes(code.len() as u64),
             format: CodeFormat::Source,
         },

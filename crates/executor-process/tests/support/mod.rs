@@ -16,7 +16,8 @@ use std::{
 
 use bytes::Bytes;
 use flint_executor::{
-    Body, Call, Executor, FunctionSource, Instance, Invoked, Prepared, Reply, StartContext, Started,
+    Body, Call, CallHead, Executor, FunctionSource, Instance, Invoked, Prepared, Reply, StartContext,
+    Started,
     conformance::{Language, Subject},
 };
 use flint_executor_process::ProcessExecutor;
@@ -212,4 +213,23 @@ pub fn zipped(files: &[(&str, &str)]) -> Vec<u8> {
 
 pub fn entries(folder: &Path) -> usize {
     std::fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+/// A server of contract `http`, in Python.
+pub const SERVER: &str = include_str!("../fixtures/server.py");
+
+/// A program of contract `stdio`.
+pub fn stdio(script: &str) -> FunctionSource {
+    function("native", Contract::Stdio, CodeFormat::Executable, script.to_owned())
+}
+
+/// A call that brings a request with the header `x-test`.
+pub fn request(method: &str, path: &str, body: impl Into<Body>) -> Call {
+    let mut call = call(body);
+    let mut headers = http::HeaderMap::new();
+    headers.insert("x-test", "1".parse().unwrap());
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let head = CallHead { method: method.parse().unwrap(), path: path.into(), query: query.into(), headers };
+    call.head = Some(Box::new(head));
+    call
 }

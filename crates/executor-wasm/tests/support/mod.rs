@@ -280,3 +280,38 @@ pub(crate) async fn call(instance: &Arc<dyn Instance>, op: &str) -> Done {
 pub(crate) fn wat(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
+
+/// Memory for calls that ask for more.
+pub(crate) const LITTLE: ByteSize = ByteSize::mib(32);
+
+pub(crate) fn limits() -> FunctionLimits {
+    FunctionLimits { memory: LITTLE, ..FunctionLimits::default() }
+}
+
+/// A module of contract `wasm-core` with `more` at its top level, that answers `{}` after its call has run `during`.
+pub(crate) fn core(more: &str, during: &str) -> Vec<u8> {
+    wat(&format!(
+        r#"(module
+            (memory (export "memory") 1)
+            (data (i32.const 16) "{{}}")
+            {more}
+            (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
+            (func $the_call (export "flint_call") (param i32 i32) (result i64)
+                {during}
+                (i64.const 0x1000000002)))"#
+    ))
+}
+
+/// Something that goes well, to see that it still does.
+pub(crate) async fn all_is_well(house: &House) {
+    let instance = house.start_with(Contract::WasmCore, &core("", ""), limits()).await;
+    assert_eq!(done(instance.invoke(json_call("{}", AMPLE)).await).json(), serde_json::json!({}));
+}
+
+/// A command that does nothing.
+pub(crate) const HELLO_COMPONENT: &str = r#"(component
+    (core module $m (func (export "run") (result i32) (i32.const 0)))
+    (core instance $i (instantiate $m))
+    (func $run (result (result)) (canon lift (core func $i "run")))
+    (instance $exported (export "run" (func $run)))
+    (export "wasi:cli/run@0.2.0" (instance $exported)))"#;

@@ -1,0 +1,69 @@
+//! Deploys over HTTP: what one that replaces something keeps of it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod api;
+
+use api::{
+    Api,
+    server::{composing::deploy_with, config},
+};
+use axum::body::Body;
+use flint_controller::{PutFunction, PutSequence};
+use flint_model::{Entity, FunctionPath};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_deploy_over_another_does_not_give_a_function_its_callers_keys() {
+    let api = Api::with(config()).await;
+    let deploy = async |annotations: Value| {
+        let code = json!({"format": "source", "text": "context"});
+        let body = json!({"kind": "nodejs", "code": code, "annotations": annotations}).to_string();
+        let (status, deployed) = api.send("PUT", "/v1/functions/f", Body::from(body), None).await;
+        assert!(matches!(status, 200 | 201), "{deployed}");
+        let (_, called) = api.send("POST", "/v1/functions/f/invoke", Body::from("{}"), None).await;
+        (deployed["function"]["annotations"]["provide-api-key"].clone(), called["apiKey"].is_string())
+    };
+    assert_eq!(deploy(json!({"x": 1})).await, (json!(false), false));
+    assert_eq!(deploy(json!({})).await, (json!(false), false), "a deploy says all of what a function is");
+    assert_eq!(deploy(json!({"provide-api-key": true})).await, (json!(true), true));
+    assert_eq!(deploy(json!({})).await, (json!(false), false), "also that it does not ask for it any more");
+    api.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_deploy_over_something_else_keeps_nothing_of_what_that_said() {
+    let api = Api::with(config()).await;
+    deploy_with(&api.server, "g", "echo", &[]).await;
+    let components = Some(vec!["guest/g".parse().unwrap()]);
+    let mut put = PutSequence { components, ..PutSequence::default() };
+    for key in ["web-export", "provide-api-key"] {
+        put.annotations.set(key, true);
+    }
+    let (guest, path) = (api.server.guest().await, "guest/f".parse().unwrap());
+    api.server.controller.put_sequence(&guest, path, put).await.unwrap();
+    let deploy = async |limits: Value| {
+        let code = json!({"format": "source", "text": "context"});
+        let body = json!({"kind": "nodejs", "code": code, "limits": limits}).to_string();
+        let (status, deployed) = api.send("PUT", "/v1/functions/f", Body::from(body), None).await;
+        assert_eq!(status, 200, "{deployed}");
+        deployed["function"].clone()
+    };
+    let function = deploy(json!({"instances": 2})).await;
+    let annotations = &function["annotations"];
+    assert_eq!((annotations.get("web-export"), &annotations["provide-api-key"]), (None, &json!(false)));
+    assert_eq!(function["limits"]["instances"], 2);
+    assert_eq!(deploy(json!({})).await["limits"].get("instances"), None);
+
+    let mut put = PutFunction { overwrite: true, ..PutFunction::default() };
+    put.annotations.set("web-export", true);
+    let path: FunctionPath = "guest/f".parse().unwrap();
+    api.server.controller.put_function(&guest, path.clone(), put, &|_| {}).await.unwrap();
+    let body = json!({"components": ["g"]}).to_string();
+    let (status, made) = api.send("PUT", "/v1/sequences/f", Body::from(body), None).await;
+    assert_eq!(status, 200, "{made}");
+    let there = api.server.controller.action(&guest, &path).await.unwrap();
+    let Entity::Sequence(sequence) = there else { panic!("it is a sequence now") };
+    assert!(sequence.annotations.get("web-export").is_none());
+    api.server.stop().await;
+}
