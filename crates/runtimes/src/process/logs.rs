@@ -63,7 +63,7 @@ impl Logs {
     /// Adds output of a stream.
     pub fn push(&mut self, stream: LogStream, bytes: &[u8]) {
         self.came += bytes.len() as u64;
-        if bytes.is_empty() || (self.truncated && self.sentinels.is_none()) {
+        if bytes.is_empty() || (self.truncated && self.is_full() && self.sentinels.is_none()) {
             return;
         }
         let time_us = now_us();
@@ -112,23 +112,23 @@ impl Logs {
         self.keep(stream, line, time_us);
     }
 
+    /// Whether no further line is kept. An unfinished line that is too long does not fill the log yet: what the other stream says
+    /// meanwhile may be why the function fails.
+    fn is_full(&self) -> bool {
+        self.kept >= self.limit || self.lines.len() >= LogLine::most_within(self.limit)
+    }
+
     fn keep(&mut self, stream: LogStream, line: &[u8], time_us: u64) {
-        if self.lines.len() >= LogLine::most_within(self.limit) {
+        if self.is_full() {
             self.truncated = true;
             return;
         }
         // The newline counts, because empty lines can be a flood too.
         let cost = line.len() + 1;
-        if self.truncated && self.kept >= self.limit {
-            return;
-        }
         let room = self.limit - self.kept;
         let line = if cost > room {
             self.truncated = true;
             self.kept = self.limit;
-            if room == 0 {
-                return;
-            }
             &line[..line.len().min(room)]
         } else {
             self.kept += cost;
@@ -231,6 +231,17 @@ mod tests {
         none.push(LogStream::Stdout, b"a\nb");
         assert_eq!(texts(none), (vec![], true));
         assert_eq!(texts(Logs::new(ByteSize::bytes(0))), (vec![], false));
+    }
+
+    #[test]
+    fn a_line_without_an_end_does_not_silence_the_other_stream() {
+        let mut logs = Logs::new(ByteSize::bytes(20));
+        for _ in 0..100 {
+            logs.push(LogStream::Stdout, &[b'x'; 1000]);
+        }
+        logs.push(LogStream::Stderr, b"panicked\n");
+        assert_eq!(logs.last_error_line().as_deref(), Some("panicked"));
+        assert_eq!(texts(logs), (vec!["panicked".into(), "x".repeat(11)], true));
     }
 
     #[test]
