@@ -50,15 +50,15 @@ fn main() -> Result<(), Failure> {
     })
 }
 
-/// A forked process in a cell of its own, our end of its link, and how long each step took.
-async fn fork(zygote: &Sandbox, link: &OwnedFd) -> Result<(Sandbox, OwnedFd, [Duration; 3]), Failure> {
+/// A forked process in a cell of its own, our ends of its link and of its output, and how long each step took.
+async fn fork(zygote: &Sandbox, link: &OwnedFd) -> Result<(Sandbox, [OwnedFd; 2], [Duration; 3]), Failure> {
     let spec = CellSpec { id: "clone".into(), limits: ResourceLimits::default(), tmp_bytes: 16 << 20 };
     let began = Instant::now();
     let cell = zygote.cell(&spec).await?;
     let made = Instant::now();
     let (ours, theirs) = pair()?;
-    let fds = [null()?, null()?];
-    let fds = [theirs.as_fd(), fds[0].as_fd(), fds[1].as_fd(), cell.tmp()];
+    let (output, writer) = std::io::pipe()?;
+    let fds = [theirs.as_fd(), writer.as_fd(), writer.as_fd(), cell.tmp()];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&fds));
@@ -66,7 +66,7 @@ async fn fork(zygote: &Sandbox, link: &OwnedFd) -> Result<(Sandbox, OwnedFd, [Du
     let pid = hear(&ours)?;
     let forked = Instant::now();
     let clone = cell.admit(pid).await?;
-    Ok((clone, ours, [made - began, forked - made, forked.elapsed()]))
+    Ok((clone, [ours, output.into()], [made - began, forked - made, forked.elapsed()]))
 }
 
 async fn measure(zygote: &Sandbox, link: &OwnedFd, runs: usize, living: usize) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 use std::io::{IoSlice, IoSliceMut, PipeReader};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
 
 use flint_sandbox::{
     Cell, CellSpec, Error, ResourceLimits, Result, Sandbox, SandboxIo, SandboxSpec, SealSpec,
@@ -18,7 +19,8 @@ use super::Host;
 pub struct Zygote {
     pub sandbox: Sandbox,
     pub link: OwnedFd,
-    _output: PipeReader,
+    /// What it and its clones say: nobody reads it, but as long as somebody could, it can be said.
+    outputs: Mutex<Vec<PipeReader>>,
 }
 
 /// A forked process and our end of its link.
@@ -60,13 +62,14 @@ impl Zygote {
             link: Some(theirs),
         };
         let sandbox = host.launcher.start(spec, io).await.unwrap();
-        let zygote = Self { sandbox, link: ours, _output: output };
+        let zygote = Self { sandbox, link: ours, outputs: Mutex::new(Vec::new()) };
         let ready = hear(&zygote.link).await;
         if ready.0 != "ready" {
             let mut text = String::new();
-            std::io::Read::read_to_string(&mut &zygote._output, &mut text).unwrap();
+            std::io::Read::read_to_string(&mut &output, &mut text).unwrap();
             panic!("the zygote says {ready:?}: {text}");
         }
+        zygote.outputs.lock().unwrap().push(output);
         zygote
     }
 
@@ -79,13 +82,15 @@ impl Zygote {
     /// Has it fork for this cell; gives the clone's process id (or another's that says so) and its link.
     pub async fn fork(&self, cell: &Cell) -> (u32, OwnedFd) {
         let (ours, theirs) = pair();
-        let null: OwnedFd = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap().into();
-        let fds = [theirs.as_fd(), null.as_fd(), null.as_fd(), cell.tmp()];
+        // A pipe, as clones have it: its zygote may hold it a little longer than the clone takes to say hello.
+        let (output, writer) = std::io::pipe().unwrap();
+        self.outputs.lock().unwrap().push(output);
+        let fds = [theirs.as_fd(), writer.as_fd(), writer.as_fd(), cell.tmp()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
         sendmsg(&self.link, &[IoSlice::new(b"clone")], &mut control, SendFlags::NOSIGNAL).unwrap();
-        drop(theirs);
+        drop((theirs, writer));
         let (text, pid) = hear(&ours).await;
         assert_eq!(text, "hello");
         (pid.unwrap(), ours)
