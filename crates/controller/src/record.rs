@@ -1,11 +1,11 @@
 //! Activation records: made from the outcome of a call, counted and kept.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use flint_executor::CallEnd;
 use flint_model::{
     Activation, ActivationId, Annotations, Attempt, FiredRule, FunctionPath, NamespaceName, Response,
-    Timeline, Timestamp, Trigger, Version,
+    Timeline, Timestamp, Trigger, Version, now_us,
 };
 use flint_store::StoreError;
 use flint_telemetry::{Finished, StartKind};
@@ -69,10 +69,6 @@ impl Draft {
 
 fn micros(duration: Duration) -> u64 {
     duration.as_micros() as u64
-}
-
-fn now_us() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, micros)
 }
 
 /// The record of an attempt.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use flint_executor::{BRING_UP, Fault, Instance, Progress, StartContext, link::Restore};
-use flint_model::{ByteSize, Function, Reuse, SnapshotReport};
+use flint_model::{ByteSize, Function, Reuse, SnapshotReport, now_us};
 use flint_runtimes::{
     House,
     discover::Runtime,
@@ -456,9 +456,4 @@ fn entropy() -> Result<String, rustix::io::Errno> {
         let _ = write!(text, "{byte:02x}");
         text
     }))
-}
-
-fn now_us() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    since.as_micros().try_into().unwrap_or(u64::MAX)
 }

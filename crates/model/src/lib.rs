@@ -70,7 +70,7 @@ pub use sequence::Sequence;
 pub use snapshot::{Jit, SnapshotOptions, SnapshotOptionsError, WarmupEvent};
 pub use snapshot_report::{SnapshotReport, WarmedFunction};
 pub use strategy::{Contract, Isolation, Reuse, Start, Strategy, StrategyError, StrategyRequest};
-pub use time::Timestamp;
+pub use time::{Timestamp, now_us};
 pub use timeline::Timeline;
 pub use trigger::Trigger;
 pub use version::{Version, VersionError};

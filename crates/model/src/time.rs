@@ -32,3 +32,9 @@ impl From<SystemTime> for Timestamp {
         Self(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
     }
 }
+
+/// Microseconds since the epoch, by the system's clock: what log lines and clones carry.
+pub fn now_us() -> u64 {
+    // As above: zero for a clock before 1970.
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+}

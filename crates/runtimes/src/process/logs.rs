@@ -1,8 +1,6 @@
 //! Splits a function's stdout and stderr into log lines.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use flint_model::{ByteSize, LogLine, LogStream};
+use flint_model::{ByteSize, LogLine, LogStream, now_us};
 
 /// OpenWhisk runtimes end each activation's output with this line.
 pub const SENTINEL: &[u8] = b"XXX_THE_END_OF_A_WHISK_ACTIVATION_XXX";
@@ -169,10 +167,6 @@ const fn index(stream: LogStream) -> usize {
         LogStream::Stdout => 0,
         LogStream::Stderr => 1,
     }
-}
-
-fn now_us() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
 #[cfg(test)]
