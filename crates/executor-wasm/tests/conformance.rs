@@ -423,10 +423,7 @@ async fn nothing_is_left() {
         let limit = if op == "while" { Duration::from_millis(30) } else { AMPLE };
         drop(instance.invoke(json_call(format!(r#"{{"op":"{op}"}}"#), limit)).await);
     }
-    // A guest that was computing at its deadline goes as soon as it gives way.
-    while house.executor.live() > 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    house.until_no_guest().await;
     assert_eq!(files(), before);
 }
 

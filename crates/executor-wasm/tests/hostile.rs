@@ -420,10 +420,5 @@ async fn many_bombs_at_once_leave_room_for_others() {
         let ended = bomb.await.unwrap();
         assert!(matches!(ended.fault(), Fault::Deadline | Fault::OutOfMemory), "{:?}", ended.fault());
     }
-    // Places are given back as soon as the guests have noticed their end.
-    let patience = Instant::now() + AMPLE;
-    while house.executor.live() > 0 {
-        assert!(Instant::now() < patience, "{} places were not given back", house.executor.live());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    house.until_no_guest().await;
 }

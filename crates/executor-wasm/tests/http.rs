@@ -102,9 +102,7 @@ async fn a_caller_that_goes_away_ends_the_instance() {
             assert_eq!(house.executor.live(), 1, "{path}");
             drop(body);
             end.await.expect("the call's end");
-            while house.executor.live() > 0 {
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-            }
+            house.until_no_guest().await;
         }
     }
 }
@@ -151,7 +149,7 @@ async fn an_answer_ends_with_its_body_and_not_with_its_guest() {
                 "{fault:?}"
             ),
         }
-        assert_eq!(house.executor.live(), 0, "{path}");
+        house.until_no_guest().await;
     }
 }
 

@@ -147,6 +147,16 @@ impl House {
         self.executor.start(&prepared, context()).await.map(|started| started.instance).unwrap()
     }
 
+    /// Waits until no guest is left: one that was computing at its deadline goes as soon as it gives way, which
+    /// may be after its call's end.
+    pub(crate) async fn until_no_guest(&self) {
+        let patience = Instant::now() + AMPLE;
+        while self.executor.live() > 0 {
+            assert!(Instant::now() < patience, "{} places were not given back", self.executor.live());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     pub(crate) async fn refused(&self, contract: Contract, code: &[u8]) -> String {
         let source = function(contract, code, FunctionLimits::default());
         match self.prepare(source).await {
