@@ -32,7 +32,7 @@ else
   unpack "$packed" "$profile" || die "$packed cannot be unpacked; install xz-utils, or build without it: FLINT_PROFILE=none"
   # Code that has changed since the profile was taken needs no warning. Hot code is inlined more eagerly than
   # by default, but less than LLVM would with a profile, which makes the binary a tenth larger. What is not
-  # known to be hot is inlined as with opt-level "s": otherwise the binary grows by megabytes as code changes.
+  # known to be hot is inlined as with opt-level "s": otherwise the binary is 8 MiB larger (docs/adr/0022-*).
   inlining='-hot-callsite-threshold=1000 -inline-threshold=50 -inlinecold-threshold=45'
   flags="'-Cprofile-use=$profile', '-Cllvm-args=-no-pgo-warn-mismatch', '-Cllvm-args=$inlining'"
   options=(--config "build.rustflags=[$flags]")

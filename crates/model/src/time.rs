@@ -33,8 +33,8 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// Microseconds since the epoch, by the system's clock: what log lines and clones carry.
+/// Microseconds since the epoch by the system's clock, zero if that is before 1970: what log lines, records and
+/// clones carry.
 pub fn now_us() -> u64 {
-    // As above: zero for a clock before 1970.
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }

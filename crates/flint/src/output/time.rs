@@ -1,6 +1,6 @@
 //! Formats times and sizes for people.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use flint_model::Timestamp;
 
 /// µs as `812 µs`, `12.3 ms` or `4.56 s`.
 pub(crate) fn human_duration(us: u64) -> String {
@@ -30,8 +30,7 @@ pub(crate) fn human_size(bytes: u64) -> String {
 
 /// Milliseconds since 1970 as `3 s ago`.
 pub(crate) fn ago(millis: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let seconds = now.saturating_sub(millis) / 1000;
+    let seconds = Timestamp::now().as_millis().saturating_sub(millis) / 1000;
     match seconds {
         0..1 => "now".to_owned(),
         1..60 => format!("{seconds} s ago"),

@@ -140,8 +140,8 @@ pub(crate) async fn run(
         match once(check.experiment, effort).await {
             Ok(report) => kept.extend(rows(&report).into_iter().map(said_if_left_out)),
             Err(error) => {
-                let why = format!("{error:#}");
-                kept.push(Kept::not_measured("–", check.experiment, "all of its promises", &why));
+                let (name, why) = (format!("all of {}", check.experiment), format!("{error:#}"));
+                kept.push(Kept::not_measured("–", check.experiment, &name, &why));
             }
         }
     }
