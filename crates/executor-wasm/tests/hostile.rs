@@ -4,12 +4,7 @@
 
 mod support;
 
-use std::{
-    future::poll_fn,
-    sync::Arc,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use flint_executor::{Call, Executor, Fault, PrepareError};
