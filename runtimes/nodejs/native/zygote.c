@@ -290,6 +290,9 @@ static napi_value read_link(napi_env env, napi_callback_info info) {
   return number(env, got < 0 ? 0 : (double)got);
 }
 
+/* Whether this clone's link is read by its event loop. */
+static bool on_event_loop;
+
 /* write(fd, buffer, at, length) -> the number of bytes written, -1 if none fits now, -2 if the reader has gone. */
 static napi_value write_link(napi_env env, napi_callback_info info) {
   napi_value arguments[4];
@@ -305,8 +308,9 @@ static napi_value write_link(napi_env env, napi_callback_info info) {
   }
   const char *bytes = (const char *)data + at;
   ssize_t written = put_held(fd, bytes, (size_t)length);
-  // The process woken by the answer may be waiting for this very CPU, and the work after an answer is not short.
-  if (written == length && length >= HEADER && bytes[4] >= KIND_RESULT) sched_yield();
+  // The process woken by the answer may be waiting for this very CPU, and what follows a clone's first answer is not short: its exit, or the
+  // event loop's start. After later ones it is, and with many functions in turn, each with cold caches, another switch costs more.
+  if (!on_event_loop && written == length && length >= HEADER && bytes[4] >= KIND_RESULT) sched_yield();
   return number(env, written >= 0 ? (double)written : errno == EAGAIN ? -1 : -2);
 }
 
@@ -365,6 +369,7 @@ static napi_value watch(napi_env env, napi_callback_info info) {
     errno = EINVAL;
     return fail(env, "the event loop cannot read from the link");
   }
+  on_event_loop = true;
   return number(env, 0);
 }
 
