@@ -133,15 +133,25 @@ struct Peers<'a> {
 
 struct Code {
     node: PathBuf,
+    /// Functions that do the same and differ in a comment, as different functions do: a deploy of code that the
+    /// server knows makes no snapshot.
+    many: Vec<PathBuf>,
     python: PathBuf,
     cat: PathBuf,
 }
 
 impl Code {
     fn write(scratch: &Path) -> anyhow::Result<Self> {
-        let code =
-            Self { node: scratch.join("hello.js"), python: scratch.join("hello.py"), cat: "/bin/cat".into() };
+        let code = Self {
+            node: scratch.join("hello.js"),
+            many: (0..VARIETY).map(|n| scratch.join(format!("hello-{n}.js"))).collect(),
+            python: scratch.join("hello.py"),
+            cat: "/bin/cat".into(),
+        };
         std::fs::write(&code.node, NODE_HELLO).context("writing hello.js")?;
+        for (n, file) in code.many.iter().enumerate() {
+            std::fs::write(file, format!("{NODE_HELLO}// {n}\n")).context("writing a hundred functions")?;
+        }
         std::fs::write(&code.python, PYTHON_HELLO).context("writing hello.py")?;
         Ok(code)
     }
@@ -156,7 +166,7 @@ fn deploy(server: &Server, code: &Code) -> anyhow::Result<()> {
     server.deploy(&code.node, "hello-shared", &[&WARM[..], &["--concurrency", "32"]].concat())?;
     server.deploy(&code.cat, "cat", &["--contract", "stdio"])?;
     server.deploy(&code.cat, "cat-kept", &["--contract", "stdio", "--reuse", "warm"])?;
-    (0..VARIETY).try_for_each(|n| server.deploy(&code.node, &format!("hello-{n}"), &WARM))
+    code.many.iter().enumerate().try_for_each(|(n, file)| server.deploy(file, &format!("hello-{n}"), &WARM))
 }
 
 fn invoke(address: SocketAddr, function: &str, query: &str, body: &[u8], status: u16) -> HttpRequest {
