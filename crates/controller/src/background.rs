@@ -109,7 +109,8 @@ impl Controller {
             // Deleted meanwhile: there is nothing to prepare.
             let Some(function) = found else { return Ok(()) };
             let prepared = self.invoker.prepared(&Arc::new(self.fit(function).await)).await;
-            prepared.inspect_err(|error| self.look_for_leftovers(error))?;
+            let prepared = prepared.inspect_err(|error| self.look_for_leftovers(error))?;
+            self.invoker.anticipate(&prepared);
             Ok::<_, ControllerError>(())
         };
         if let Err(error) = prepared.await {

@@ -39,6 +39,7 @@ async fn a_deploy_says_what_was_prepared_and_broken_code_is_refused_and_not_writ
         server.controller.put_function(&caller, "guest/f".parse().unwrap(), good, &progress).await.unwrap();
     assert!(deployed.created && deployed.steps == ["prepared"] && !deployed.took.is_zero());
     assert_eq!(*told.lock().unwrap(), ["preparing"]);
+    assert_eq!(server.executor.seen().anticipated, ["guest/f"]);
 
     let broken =
         PutFunction { overwrite: true, code: code("nodejs", "broken no entry"), ..PutFunction::default() };
@@ -46,6 +47,7 @@ async fn a_deploy_says_what_was_prepared_and_broken_code_is_refused_and_not_writ
     assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, "no entry"));
     let kept = server.controller.function(&caller, &"guest/f".parse().unwrap()).await.unwrap();
     assert_eq!(kept.version.to_string(), "0.0.1");
+    assert_eq!(server.executor.seen().anticipated.len(), 1, "no calls of it will come");
     // Where the front's users expect it, it is written and fails when it is called.
     put(&server, "f", PutFunction { prepare: PrepareWhen::Background, ..broken }).await.unwrap();
     server.stop().await;
@@ -142,6 +144,10 @@ async fn a_function_is_ready_before_its_first_call_also_when_nobody_waited_for_t
     let revision = put(&server, "f", behind).await.unwrap().function.revision;
     eventually("the preparation", || async {
         server.executor.seen().prepared.contains(&("guest/f".to_owned(), revision)).then_some(())
+    })
+    .await;
+    eventually("what its calls will want", || async {
+        (server.executor.seen().anticipated == ["guest/f"]).then_some(())
     })
     .await;
     server.stop().await;

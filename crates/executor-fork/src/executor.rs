@@ -38,7 +38,7 @@ const FORKABLE: [Family; 2] = [Family::Node, Family::Python];
 const NOT_FORKABLE: &str = "only Node.js and Python can be forked: choose the start spawn";
 /// Added to a report that was recorded at an earlier preparation.
 const KNOWN: &str =
-    "it was frozen before, and these are the figures of then: the next calls have the snapshot made again";
+    "it was frozen before, and these are the figures of then: the snapshot is made again in the background";
 /// The probe for the separation of clones.
 const WALL: &str = "fork-call-wall";
 
@@ -239,6 +239,12 @@ impl Executor for ForkExecutor {
             tracing::warn!(%error, "what a snapshot was found to be could not be noted; it is found out again after a restart");
         }
         Ok(Arc::new(self.prepared(tree, steps, took + began.elapsed(), record)))
+    }
+
+    fn anticipate(&self, prepared: &Prepared) {
+        if let Some(Plan::Fork(tree)) = prepared.artefact.downcast_ref() {
+            tree.anticipate();
+        }
     }
 
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {

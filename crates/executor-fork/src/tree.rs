@@ -278,6 +278,10 @@ impl Tree {
                 fault
             }
         })?;
+        // A thorough one may have been finished in the background meanwhile.
+        if let Some(better) = self.living() {
+            return Ok(better);
+        }
         self.take_over(Arc::clone(&zygote));
         if !zygote.thorough {
             self.succeed();
@@ -285,8 +289,15 @@ impl Tree {
         Ok(zygote)
     }
 
-    /// Makes a thorough zygote while another one serves, once there is a permit for it, and lets it take
-    /// over.
+    /// Makes a thorough zygote in the background if there is none to fork.
+    pub(crate) fn anticipate(self: &Arc<Self>) {
+        if self.lacks_zygote() && !self.is_given_up() {
+            self.succeed();
+        }
+    }
+
+    /// Makes a thorough zygote, once there is a permit for it, while another one or none serves, and lets it
+    /// take over.
     fn succeed(self: &Arc<Self>) {
         let mut succession = self.succession.lock().unwrap_or_else(PoisonError::into_inner);
         if succession.as_ref().is_some_and(|task| !task.is_finished()) {

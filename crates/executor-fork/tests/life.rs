@@ -142,6 +142,50 @@ async fn after_a_restart_a_call_is_served_by_an_unwarmed_zygote_that_a_warmed_on
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deploy_of_known_code_has_a_warmed_up_zygote_before_its_first_call() {
+    let config = || ForkConfig { standbys: 0, ..ForkConfig::default() };
+    let mut house = House::with(config()).await;
+    let source = || warmed(handler("nodejs:default", COUNTING), &["{}"]);
+    let first = house.prepare(source()).await;
+    let zygote = house.shims();
+    house.executor.anticipate(&first);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(house.shims(), zygote, "it has one");
+    drop(first);
+    house.restart(config()).await;
+    eventually("nothing is left of the one before", || house.shims().is_empty()).await;
+    let again = house.prepare(source()).await;
+    assert_eq!(house.counts().zygotes, 0, "nobody has said that it was deployed");
+    for _ in 0..3 {
+        house.executor.anticipate(&again);
+    }
+    eventually("it is made", || house.counts().zygotes == 1).await;
+    assert!(house.answer_of(&again, "{}").await["calls"].as_u64() > Some(0), "it is warmed up");
+    assert_eq!((house.counts().rebuilt, house.shims().len()), (0, 1), "once");
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_comes_while_a_zygote_is_made_for_it_is_served_and_the_warmed_up_one_stays() {
+    let config = || ForkConfig { standbys: 0, ..ForkConfig::default() };
+    let mut house = House::with(config()).await;
+    let source = || warmed(handler("nodejs:default", COUNTING), &["{}"]);
+    drop(house.prepare(source()).await);
+    house.restart(config()).await;
+    let prepared = house.prepare(source()).await;
+    house.executor.anticipate(&prepared);
+    assert!(house.answer_of(&prepared, "{}").await["calls"].is_u64());
+    let late = Instant::now() + Duration::from_secs(60);
+    while house.answer_of(&prepared, "{}").await["calls"] == 0 {
+        assert!(Instant::now() < late, "no warmed-up one has taken over");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    eventually("no other one is left", || house.shims().len() == 1).await;
+    assert!(house.counts().rebuilt <= 1, "{:?}", house.counts());
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_functions_are_warmed_up_in_turn_after_a_restart() {
     let config = || ForkConfig {
         standbys: 0,

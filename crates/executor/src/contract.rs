@@ -38,6 +38,11 @@ pub trait Executor: Send + Sync {
         progress: Progress<'_>,
     ) -> Result<Arc<Prepared>, PrepareError>;
 
+    /// A deploy has made this function callable: makes in the background what its first starts are faster with
+    /// and preparing found known rather than made. Not called for a function that was deployed before a
+    /// restart.
+    fn anticipate(&self, _prepared: &Prepared) {}
+
     /// Starts an instance and loads the code, by the deadline.
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure>;
 

@@ -137,6 +137,14 @@ impl crate::Invoker {
         self.preparing.adopt(function, prepared);
     }
 
+    /// To be called when a deploy has made a prepared function callable, so that its first calls start as fast
+    /// as later ones.
+    pub fn anticipate(&self, prepared: &Prepared) {
+        if let Ok(executor) = self.executor_for(&prepared.function) {
+            executor.anticipate(prepared);
+        }
+    }
+
     /// To be called when a prepared function is not written after all, since nothing will ask for it.
     pub fn discard(&self, function: &Arc<Function>) {
         self.preparing.discard(function);

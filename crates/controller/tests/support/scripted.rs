@@ -38,6 +38,8 @@ pub struct Seen {
     pub keys: HashMap<String, String>,
     /// What was prepared: path and revision.
     pub prepared: Vec<(String, u64)>,
+    /// The functions whose first calls were said to come.
+    pub anticipated: Vec<String>,
     /// Instances started, by function.
     pub starts: HashMap<String, usize>,
 }
@@ -185,6 +187,10 @@ impl Executor for Scripted {
             snapshot(&mut prepared);
         }
         Ok(Arc::new(prepared))
+    }
+
+    fn anticipate(&self, prepared: &Prepared) {
+        self.seen.lock().unwrap().anticipated.push(prepared.function.path.to_string());
     }
 
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {
