@@ -128,6 +128,8 @@ def figures(report):
     text += f"a fixed computation varied by {noise['spread']:.2f} ×"
     if noise.get("memory_spread"):
         text += f", the memory's time to answer by {noise['memory_spread']:.2f} ×"
+    if noise.get("start_after_rest"):
+        text += f", a process started after a rest takes {noise['start_after_rest']:.1f} × as long"
     text += ".\n\n"
     shown, left_out = arms(report)
     text += shown

@@ -60,6 +60,7 @@ const AROUND_CODE: u64 = 4 << 20;
         (status = 413, description = "The code or another part of the request is too large", body = crate::resource::ErrorBody),
         (status = 415, description = "Not a content type of code", body = crate::resource::ErrorBody),
         (status = 422, description = "The package binding is circular", body = crate::resource::ErrorBody),
+        (status = 429, description = "Too many builds wait already; `Retry-After` says when to try again", body = crate::resource::ErrorBody),
         (status = 503, description = "No capacity at the moment", body = crate::resource::ErrorBody),
     ))]
 pub(crate) async fn deploy(

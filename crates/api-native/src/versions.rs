@@ -96,6 +96,7 @@ pub(crate) async fn rollback(
         (status = 200, description = "The alias", body = AliasResource),
         (status = 400, description = "Invalid request", body = ErrorBody),
         (status = 404, description = "No such function or version", body = ErrorBody),
+        (status = 409, description = "The function has as many aliases as it may have (`versions.max_aliases`)", body = ErrorBody),
     ))]
 pub(crate) async fn set_alias(
     State(native): State<Arc<Native>>,

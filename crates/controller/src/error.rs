@@ -232,6 +232,7 @@ impl ControllerError {
             Self::Rate { .. } => Some(60 - (Timestamp::now().as_millis() / 1000 % 60) as u32),
             Self::Concurrency { .. } | Self::Refused(_) => Some(1),
             Self::ShuttingDown => Some(5),
+            Self::Busy(_) => Some(5),
             Self::Full(_) | Self::NoRoom(_) => Some(30),
             _ => None,
         }

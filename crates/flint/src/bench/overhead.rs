@@ -38,6 +38,8 @@ const WARM: [&str; 2] = ["--reuse", "warm"];
 /// Number of functions called in turn by the arm that measures the cost of variety.
 const VARIETY: usize = 100;
 
+/// How long the calls accepted by an arm may take to be made, before the next arm.
+const SETTLED_WITHIN: Duration = Duration::from_secs(120);
 /// The same number of plain servers, called in turn.
 const PLAIN_VARIETY: &str = "plain-variety-100";
 
@@ -309,10 +311,13 @@ impl Arm for AcceptArm {
     }
 
     async fn settle(&self) -> Result<(), ArmError> {
-        while server::metric(self.address, "flint_async_queue_depth").await? > 0.0 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Ok(())
+        let emptied = async {
+            while server::metric(self.address, "flint_async_queue_depth").await? > 0.0 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Ok(())
+        };
+        tokio::time::timeout(SETTLED_WITHIN, emptied).await.unwrap_or(Err(ArmError::Timeout(SETTLED_WITHIN)))
     }
 }
 
