@@ -1,7 +1,7 @@
 //! The executor `fork`, this crate's interface to the rest of Flint.
 
 use std::{
-    cmp::Reverse,
+    collections::HashMap,
     num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
@@ -12,7 +12,9 @@ use flint_executor::{
     Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, PrewarmTarget, Progress,
     RuntimeKind, SnapshotCounts, StartContext, StartFailure, Started,
 };
-use flint_model::{ByteSize, Contract, Function, FunctionPath, Isolation, LogLine, Reuse, Start, Strategy};
+use flint_model::{
+    ByteSize, Contract, Function, FunctionPath, Isolation, LogLine, NamespaceName, Reuse, Start, Strategy,
+};
 use flint_runtimes::{
     House,
     discover::{Engine, Family},
@@ -27,6 +29,7 @@ use crate::{
     ForkConfig,
     record::Record,
     tree::{Ground, Tree},
+    zygote::Zygote,
 };
 
 /// How often idle zygotes are looked for.
@@ -74,27 +77,50 @@ impl Forest {
         }
     }
 
-    /// Releases zygotes without clones, the least recently used first, until this much memory is free.
-    async fn reclaim(&self, wanted: ByteSize, spare: &FunctionPath) {
-        let others = self.trees().into_iter().filter(|tree| tree.function.path != *spare);
-        let mut trees: Vec<_> = others.filter_map(|tree| Some((tree.unused()?, tree))).collect();
-        trees.sort_by_key(|((idle, _), _)| Reverse(*idle));
-        let (mut freed, mut gone) = (0, 0);
-        for ((_, zygote), tree) in trees {
-            if freed >= wanted.as_u64() {
-                break;
+    /// Releases zygotes without clones until this much memory is free: each time one of the namespace that has
+    /// the most, so that nobody's functions cost others theirs, its least recently used.
+    async fn reclaim(&self, wanted: ByteSize, spare: Option<&FunctionPath>) {
+        let mut holdings = HashMap::<NamespaceName, Holding>::new();
+        for tree in self.trees() {
+            let memory = tree.memory().await.as_u64();
+            let holding = holdings.entry(tree.function.path.namespace.clone()).or_default();
+            holding.memory += memory;
+            if spare != Some(&tree.function.path)
+                && let Some((idle, zygote)) = tree.unused()
+            {
+                holding.unused.push((idle, zygote, tree));
             }
+        }
+        let mut holdings: Vec<_> = holdings.into_values().collect();
+        for holding in &mut holdings {
+            holding.unused.sort_by_key(|(idle, ..)| *idle);
+        }
+        let (mut freed, mut gone) = (0, 0);
+        while freed < wanted.as_u64() {
+            let givers = holdings.iter_mut().filter(|holding| !holding.unused.is_empty());
+            let Some(holding) = givers.max_by_key(|holding| holding.memory) else { break };
             // Only the serving zygote's: former ones stay as long as their clones.
+            let Some((_, zygote, tree)) = holding.unused.pop() else { break };
             let Some(zygote) = zygote.upgrade() else { continue };
             let memory = zygote.memory().await.as_u64();
             drop(zygote);
             if tree.prune(Duration::ZERO) {
+                holding.memory = holding.memory.saturating_sub(memory);
                 freed += memory;
                 gone += 1;
             }
         }
-        tracing::debug!(wanted = wanted.as_u64(), freed, gone, "snapshots were let go for calls that wait");
+        tracing::debug!(wanted = wanted.as_u64(), freed, gone, "snapshots were let go for want of memory");
     }
+}
+
+/// The zygotes of one namespace.
+#[derive(Default)]
+struct Holding {
+    /// The memory of all of them.
+    memory: u64,
+    /// Those without clones, with their trees and how long nobody has called them.
+    unused: Vec<(Duration, Weak<Zygote>, Arc<Tree>)>,
 }
 
 /// How a function is started.
@@ -299,7 +325,7 @@ impl Executor for ForkExecutor {
         }
     }
 
-    async fn reclaim(&self, wanted: ByteSize, spare: &FunctionPath) {
+    async fn reclaim(&self, wanted: ByteSize, spare: Option<&FunctionPath>) {
         self.forest.reclaim(wanted, spare).await;
     }
 

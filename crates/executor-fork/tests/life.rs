@@ -245,7 +245,7 @@ async fn a_zygote_that_an_instance_runs_from_is_not_let_go_before_it() {
     let (rebuilt, shims) = (house.counts().rebuilt, house.shims());
     tokio::time::sleep(idle * 3).await;
     house.executor.prewarm(&[]).await;
-    house.executor.reclaim(ByteSize::mib(1024), &"guest/another".parse().unwrap()).await;
+    house.executor.reclaim(ByteSize::mib(1024), None).await;
     assert_eq!((house.counts().zygotes, house.shims()), (1, shims.clone()), "it lives and counts");
     assert!(house.executor.prewarmed_memory().await > ByteSize::mib(5));
     let another = house.start_prepared(&prepared).await.instance;
@@ -342,6 +342,28 @@ async fn the_memory_of_zygotes_is_known_and_given_back_when_it_is_short() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_namespaces_many_snapshots_cost_no_other_one_its_own() {
+    let house = House::with(ForkConfig { standbys: 0, ..ForkConfig::default() }).await;
+    let names = ["quiet/f", "busy/f", "busy/g", "busy/h"];
+    let mut prepared = Vec::new();
+    for name in names {
+        let source = handler("nodejs:default", &format!("{COUNTING} // {name}"));
+        prepared.push(house.prepare(adjusted(source, |f| f.path = name.parse().unwrap())).await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for left in [3, 2] {
+        house.executor.reclaim(ByteSize::bytes(1), None).await;
+        assert_eq!(house.counts().zygotes, left);
+    }
+    for (of, prepared) in prepared.iter().enumerate() {
+        let rebuilt = house.counts().rebuilt;
+        house.answer_of(prepared, "{}").await;
+        assert_eq!(house.counts().rebuilt > rebuilt, (1..=2).contains(&of), "{}", names[of]);
+    }
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_wait_get_the_memory_of_what_was_used_least_recently() {
     let house = House::with(ForkConfig { standbys: 0, ..ForkConfig::default() }).await;
     let mut prepared = Vec::new();
@@ -354,19 +376,19 @@ async fn calls_that_wait_get_the_memory_of_what_was_used_least_recently() {
     }
     let another = "guest/another".parse().unwrap();
     let living = house.start_prepared(&prepared[0]).await.instance;
-    house.executor.reclaim(ByteSize::bytes(1), &another).await;
+    house.executor.reclaim(ByteSize::bytes(1), Some(&another)).await;
     assert_eq!(house.counts().zygotes, 2, "one is enough");
     for (of, prepared) in prepared.iter().enumerate() {
         house.answer_of(prepared, "{}").await;
         assert_eq!(house.counts().rebuilt > 0, of == 2, "the one that nobody had called is gone");
     }
-    house.executor.reclaim(ByteSize::mib(1024), &prepared[1].function.path).await;
+    house.executor.reclaim(ByteSize::mib(1024), Some(&prepared[1].function.path)).await;
     assert_eq!(house.counts().zygotes, 3, "all are of the function that waits");
-    house.executor.reclaim(ByteSize::mib(1024), &another).await;
+    house.executor.reclaim(ByteSize::mib(1024), Some(&another)).await;
     assert_eq!(house.counts().zygotes, 1, "one has a clone");
     living.stop().await;
     drop(living);
-    house.executor.reclaim(ByteSize::mib(1024), &another).await;
+    house.executor.reclaim(ByteSize::mib(1024), Some(&another)).await;
     assert_eq!(house.counts().zygotes, 0);
     house.end().await;
 }

@@ -51,10 +51,10 @@ pub trait Executor: Send + Sync {
     /// faster, except what is in use.
     async fn prewarm(&self, targets: &[PrewarmTarget]);
 
-    /// A call of the function `spare` waits for `wanted` bytes of memory: releases snapshots without running
-    /// clones, the least recently used first, until that much is free or none is left. The snapshot of
-    /// `spare` itself is kept.
-    async fn reclaim(&self, _wanted: ByteSize, _spare: &FunctionPath) {}
+    /// Releases snapshots without running clones until `wanted` bytes are free or none is left: each time one of
+    /// the namespace whose snapshots use the most memory, its least recently used. The snapshot of `spare`, a
+    /// function with a call that waits for the memory, is kept.
+    async fn reclaim(&self, _wanted: ByteSize, _spare: Option<&FunctionPath>) {}
 
     /// Memory that prewarmed runtimes and snapshots use now.
     async fn prewarmed_memory(&self) -> ByteSize;

@@ -138,9 +138,11 @@ impl crate::Invoker {
     }
 
     /// To be called when a deploy has made a prepared function callable, so that its first calls start as fast
-    /// as later ones.
+    /// as later ones. Does nothing while memory is short.
     pub fn anticipate(&self, prepared: &Prepared) {
-        if let Ok(executor) = self.executor_for(&prepared.function) {
+        if !self.shared.pool().is_pressed()
+            && let Ok(executor) = self.executor_for(&prepared.function)
+        {
             executor.anticipate(prepared);
         }
     }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use flint_executor::{Executor, PrewarmTarget, RuntimeKind};
 use flint_model::ByteSize;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::{PoolConfig, shared::Shared};
 
@@ -50,8 +50,11 @@ fn targets(
 
 /// Delay from setting the targets to measuring memory: the runtimes have to come up first.
 const MEASURE_AFTER: Duration = Duration::from_secs(2);
-/// Interval of further measurements: snapshots come with deploys and calls.
+/// Interval of further measurements: snapshots grow and shrink.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
+/// Interval at which it is looked whether there are more snapshots or other ones, which is cheap. They are
+/// measured then: deploys make them without any call that would have to find room for an instance.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Interval at which further snapshots are reclaimed.
 const RECLAIM_EVERY: Duration = Duration::from_millis(50);
 
@@ -70,18 +73,20 @@ pub(crate) async fn keep_prewarmed(
                 () = sleep(RECLAIM_EVERY) => {}
             }
         }
-        let mut measure_after = MEASURE_AFTER;
+        let (mut due, mut known) = (Instant::now() + MEASURE_AFTER, snapshots(&all));
         loop {
             let news = shared.prewarm.notified();
             tokio::select! {
                 () = shared.closing.cancelled() => return,
                 () = news => break,
-                () = sleep(measure_after) => {
-                    measure(&shared, &all).await;
-                    measure_after = MEASURE_EVERY;
-                    if shared.pool().is_pressed() {
-                        break;
-                    }
+                () = sleep(LOOK_EVERY) => {}
+            }
+            let found = snapshots(&all);
+            if found != known || Instant::now() >= due {
+                measure_and_trim(&shared, &all).await;
+                (due, known) = (Instant::now() + MEASURE_EVERY, found);
+                if shared.pool().is_pressed() {
+                    break;
                 }
             }
         }
@@ -102,19 +107,37 @@ async fn set(shared: &Shared, all: &Targets) -> bool {
             executor.prewarm(if pressed { &[] } else { targets }).await;
         }
     }
-    measure(shared, all).await;
+    measure_and_trim(shared, all).await;
     if let Some((missing, function)) = &wanted {
         let given_up = before.saturating_sub(shared.pool().prewarmed());
         let missing = missing.as_u64().saturating_sub(given_up);
         if missing > 0 {
             for (executor, _) in all {
-                executor.reclaim(ByteSize::bytes(missing), function).await;
+                executor.reclaim(ByteSize::bytes(missing), Some(function)).await;
             }
             measure(shared, all).await;
         }
     }
     shared.capacity.notify_one();
     wanted.is_some()
+}
+
+/// How many snapshots there are, and how many were made again.
+fn snapshots(all: &Targets) -> (u64, u64) {
+    let counts = all.iter().filter_map(|(executor, _)| executor.snapshots());
+    counts.fold((0, 0), |(zygotes, rebuilt), counts| (zygotes + counts.zygotes, rebuilt + counts.rebuilt))
+}
+
+/// Measures, and gives up the snapshots that are too much for the budget.
+async fn measure_and_trim(shared: &Shared, all: &Targets) {
+    measure(shared, all).await;
+    let excess = shared.pool().excess();
+    if excess > 0 {
+        for (executor, _) in all {
+            executor.reclaim(ByteSize::bytes(excess), None).await;
+        }
+        measure(shared, all).await;
+    }
 }
 
 async fn measure(shared: &Shared, all: &Targets) {

@@ -165,6 +165,30 @@ async fn snapshots_count_and_are_given_up_when_memory_is_short() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn snapshots_that_deploys_have_made_fit_into_the_memory_too() {
+    let node = with_memory(256);
+    node.sim.keep_recent_snapshots(ByteSize::mib(400));
+    tokio::time::sleep(seconds(20.0)).await;
+    assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::mib(256));
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_ahead_of_calls_while_memory_is_short() {
+    let node = with_memory(256);
+    let f = Arc::new(function("guest/f"));
+    let prepared = node.invoker.prepared(&f).await.unwrap();
+    node.invoker.anticipate(&prepared);
+    node.sim.script("guest/f", Script { service: seconds(1.0), ..Script::default() });
+    let calls = node.burst(&f, 20);
+    tokio::time::sleep(millis(500)).await;
+    node.invoker.anticipate(&prepared);
+    all_good(calls).await;
+    assert_eq!(node.sim.seen().anticipated, ["guest/f"]);
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_snapshot_that_is_made_for_a_call_counts_at_once() {
     let node = Node::new();
     tokio::time::sleep(seconds(15.0)).await;

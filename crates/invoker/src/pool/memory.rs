@@ -243,6 +243,11 @@ impl Pool {
         self.prewarmed
     }
 
+    /// How much of prewarmed runtimes and snapshots is too much beside the instances.
+    pub(crate) fn excess(&self) -> u64 {
+        (self.live + self.prewarmed).saturating_sub(self.budget).min(self.prewarmed)
+    }
+
     /// Whether a start was refused that prewarmed runtimes and snapshots could make room for.
     pub(crate) fn wants(&self) -> bool {
         self.wanted.is_some()

@@ -54,6 +54,8 @@ pub struct Seen {
     pub pauses: (usize, usize),
     /// Instances that are being paused, by path.
     pub pausing: Vec<String>,
+    /// Anticipated, by path.
+    pub anticipated: Vec<String>,
     /// The last targets.
     pub prewarm: Vec<Vec<PrewarmTarget>>,
     /// Whether it was shut down.
@@ -181,6 +183,10 @@ impl Executor for Sim {
         Ok(Arc::new(Prepared::plain(source.function, Vec::new(), time, Box::new(()))))
     }
 
+    fn anticipate(&self, prepared: &Prepared) {
+        lock(&self.seen).anticipated.push(prepared.function.path.to_string());
+    }
+
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {
         let path = prepared.function.path.to_string();
         let script = self.script_of(&path);
@@ -228,7 +234,7 @@ impl Executor for Sim {
         lock(&self.seen).prewarm.push(targets.to_vec());
     }
 
-    async fn reclaim(&self, wanted: ByteSize, _spare: &FunctionPath) {
+    async fn reclaim(&self, wanted: ByteSize, _spare: Option<&FunctionPath>) {
         let mut recent = lock(&self.recent);
         *recent = ByteSize::bytes(recent.as_u64().saturating_sub(wanted.as_u64()));
     }
