@@ -9,8 +9,8 @@ use std::{
 
 use async_trait::async_trait;
 use flint_executor::{
-    Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, PrewarmTarget, Progress,
-    RuntimeKind, SnapshotCounts, StartContext, StartFailure, Started,
+    Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, Progress, RuntimeKind,
+    SnapshotCounts, StartContext, StartFailure, Started,
 };
 use flint_model::{
     ByteSize, Contract, Function, FunctionPath, Isolation, LogLine, NamespaceName, Reuse, Start, Strategy,
@@ -34,8 +34,6 @@ use crate::{
 
 /// How often idle zygotes are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// When memory is short, zygotes that were idle for this long are released.
-const IDLE_UNDER_PRESSURE: Duration = Duration::from_secs(10);
 /// Runtimes whose shims can be frozen.
 const FORKABLE: [Family; 2] = [Family::Node, Family::Python];
 const NOT_FORKABLE: &str = "only Node.js and Python can be forked: choose the start spawn";
@@ -315,13 +313,6 @@ impl Executor for ForkExecutor {
                 logs: finish(logs),
             }),
             Err(fault) => Err(failed(fault, finish(logs))),
-        }
-    }
-
-    async fn prewarm(&self, targets: &[PrewarmTarget]) {
-        // The process executor keeps prewarmed runtimes. An empty list means that memory is short.
-        if targets.is_empty() {
-            self.forest.prune(IDLE_UNDER_PRESSURE);
         }
     }
 

@@ -13,8 +13,8 @@ use std::{
 
 use async_trait::async_trait;
 use flint_executor::{
-    Capability, Executor, Fault, FunctionSource, PrepareError, Prepared, PrewarmTarget, Progress,
-    RuntimeKind, SlotCounts, StartContext, StartFailure, Started,
+    Capability, Executor, Fault, FunctionSource, PrepareError, Prepared, Progress, RuntimeKind, SlotCounts,
+    StartContext, StartFailure, Started,
 };
 use flint_model::{ByteSize, Contract, Function, Isolation, Kind, Reuse, Start, Strategy};
 use tokio::sync::{OnceCell, Semaphore};
@@ -323,8 +323,6 @@ impl Executor for WasmExecutor {
         let started = began.elapsed().max(Duration::from_micros(1));
         Ok(Started { instance, started, restored: None, initialised: started, logs: Vec::new() })
     }
-
-    async fn prewarm(&self, _targets: &[PrewarmTarget]) {}
 
     async fn prewarmed_memory(&self) -> ByteSize {
         ByteSize::bytes(0)

@@ -47,9 +47,8 @@ pub trait Executor: Send + Sync {
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure>;
 
     /// Keeps this many runtimes started without a function, for [`Self::start`] to take; replaces the
-    /// previous targets. An empty list means that memory is short: release everything that only makes starts
-    /// faster, except what is in use.
-    async fn prewarm(&self, targets: &[PrewarmTarget]);
+    /// previous targets. None while memory is short.
+    async fn prewarm(&self, _targets: &[PrewarmTarget]) {}
 
     /// Releases snapshots without running clones until `wanted` bytes are free or none is left: each time one of
     /// the namespace whose snapshots use the most memory, its least recently used. The snapshot of `spare`, a

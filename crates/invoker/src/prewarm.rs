@@ -102,8 +102,7 @@ async fn set(shared: &Shared, all: &Targets) -> bool {
         (pool.is_pressed(), pool.take_wanted(), pool.prewarmed())
     };
     for (executor, targets) in all {
-        // For an executor without targets, an empty list only means that memory is short.
-        if pressed || !targets.is_empty() {
+        if !targets.is_empty() {
             executor.prewarm(if pressed { &[] } else { targets }).await;
         }
     }
@@ -112,8 +111,9 @@ async fn set(shared: &Shared, all: &Targets) -> bool {
         let given_up = before.saturating_sub(shared.pool().prewarmed());
         let missing = missing.as_u64().saturating_sub(given_up);
         if missing > 0 {
+            let wanted = ByteSize::bytes(missing + shared.pool().headroom());
             for (executor, _) in all {
-                executor.reclaim(ByteSize::bytes(missing), Some(function)).await;
+                executor.reclaim(wanted, Some(function)).await;
             }
             measure(shared, all).await;
         }

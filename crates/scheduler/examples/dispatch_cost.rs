@@ -13,8 +13,8 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use flint_executor::{
-    Call, CallEnd, Capability, Executor, FunctionSource, Instance, Invoked, PrepareError, Prepared,
-    PrewarmTarget, Progress, Reply, ReplyHead, RuntimeKind, StartContext, StartFailure, Started,
+    Call, CallEnd, Capability, Executor, FunctionSource, Instance, Invoked, PrepareError, Prepared, Progress,
+    Reply, ReplyHead, RuntimeKind, StartContext, StartFailure, Started,
 };
 use flint_invoker::{
     Invoker, InvokerConfig, PoolConfig,
@@ -61,8 +61,6 @@ impl Executor for Nothing {
             logs: Vec::new(),
         })
     }
-
-    async fn prewarm(&self, _: &[PrewarmTarget]) {}
 
     async fn prewarmed_memory(&self) -> ByteSize {
         ByteSize::default()

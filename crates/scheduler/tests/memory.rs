@@ -157,7 +157,8 @@ async fn snapshots_count_and_are_given_up_when_memory_is_short() {
     // 96 MB are left for instances of 64 MB.
     all_good(node.burst(&f, 3)).await;
     assert_eq!(node.sim.seen().most_live["guest/f"], 3);
-    assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::bytes(0));
+    let left = node.invoker.stats().memory_prewarmed;
+    assert!(left < ByteSize::mib(160), "{left}");
     node.sim.keep_snapshots(ByteSize::mib(64));
     tokio::time::sleep(seconds(700.0)).await;
     assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::mib(64), "there is room again");
@@ -167,7 +168,7 @@ async fn snapshots_count_and_are_given_up_when_memory_is_short() {
 #[tokio::test(start_paused = true)]
 async fn snapshots_that_deploys_have_made_fit_into_the_memory_too() {
     let node = with_memory(256);
-    node.sim.keep_recent_snapshots(ByteSize::mib(400));
+    node.sim.keep_snapshots(ByteSize::mib(400));
     tokio::time::sleep(seconds(20.0)).await;
     assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::mib(256));
     node.ends_clean().await;
@@ -202,16 +203,16 @@ async fn a_snapshot_that_is_made_for_a_call_counts_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_wait_get_the_memory_of_snapshots_at_once_and_no_more_than_they_need() {
-    let node = with_memory(256);
-    node.sim.keep_recent_snapshots(ByteSize::mib(240));
+async fn calls_that_wait_get_the_memory_of_snapshots_at_once_and_not_much_more_than_they_need() {
+    let node = with_memory(260);
+    node.sim.keep_snapshots(ByteSize::mib(240));
     tokio::time::sleep(seconds(20.0)).await;
     assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::mib(240));
     let began = tokio::time::Instant::now();
     assert!(is_good(&node.call(&Arc::new(function("guest/f"))).await));
     assert!(began.elapsed() < seconds(1.0), "{:?}", began.elapsed());
-    // 16 MB were free, and an instance is charged 64.
-    assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::mib(192));
+    // 20 MB were free, and an instance is charged 64. A twentieth is for the next one.
+    assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::mib(240 - 44 - 13));
     node.ends_clean().await;
 }
 

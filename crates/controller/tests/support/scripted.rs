@@ -16,8 +16,7 @@ use bytes::Bytes;
 use flint_controller::{Answer, Controller, Invocation};
 use flint_executor::{
     Call, CallEnd, Capability, Executor, Fault, FunctionSource, Instance, Invoked, PrepareError, Prepared,
-    PrewarmTarget, Progress, Reply, ReplyHead, RuntimeKind, StartContext, StartFailure, Started,
-    body_channel,
+    Progress, Reply, ReplyHead, RuntimeKind, StartContext, StartFailure, Started, body_channel,
 };
 use flint_model::{
     ByteSize, Contract, Function, InstanceId, LogLine, LogStream, Reuse, SnapshotReport, Start, Strategy,
@@ -223,8 +222,6 @@ impl Executor for Scripted {
             }),
         }
     }
-
-    async fn prewarm(&self, _: &[PrewarmTarget]) {}
 
     async fn prewarmed_memory(&self) -> ByteSize {
         ByteSize::default()

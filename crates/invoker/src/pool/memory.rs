@@ -19,6 +19,8 @@ const LEAST_CHARGE: u64 = 1 << 20;
 
 /// Share of the budget by which instances that are being stopped may exceed it: one tenth.
 const DYING_SHARE: u64 = 10;
+/// Share of the budget that snapshots give up at a time beyond what a start lacks: one twentieth.
+const HEADROOM_SHARE: u64 = 20;
 
 /// What is missing to start an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,6 +248,12 @@ impl Pool {
     /// How much of prewarmed runtimes and snapshots is too much beside the instances.
     pub(crate) fn excess(&self) -> u64 {
         (self.live + self.prewarmed).saturating_sub(self.budget).min(self.prewarmed)
+    }
+
+    /// What snapshots give up beyond the memory that a start lacks, so that not every start has to wait for
+    /// room.
+    pub(crate) fn headroom(&self) -> u64 {
+        self.budget / HEADROOM_SHARE
     }
 
     /// Whether a start was refused that prewarmed runtimes and snapshots could make room for.

@@ -29,8 +29,6 @@ pub struct Sim {
     busy: Mutex<usize>,
     /// Memory of snapshots.
     snapshots: Mutex<ByteSize>,
-    /// Memory of recently used snapshots.
-    recent: Mutex<ByteSize>,
 }
 
 /// What the executor was asked for.
@@ -102,14 +100,9 @@ impl Sim {
         *lock(&self.busy) = preparations;
     }
 
-    /// Keeps snapshots of this much memory, until it is told to keep nothing.
+    /// Keeps snapshots of this much memory, until some of it is reclaimed.
     pub fn keep_snapshots(&self, memory: ByteSize) {
         *lock(&self.snapshots) = memory;
-    }
-
-    /// Also keeps snapshots in constant use, until calls wait for their memory.
-    pub fn keep_recent_snapshots(&self, memory: ByteSize) {
-        *lock(&self.recent) = memory;
     }
 
     /// What it was asked for.
@@ -228,15 +221,12 @@ impl Executor for Sim {
     }
 
     async fn prewarm(&self, targets: &[PrewarmTarget]) {
-        if targets.is_empty() {
-            *lock(&self.snapshots) = ByteSize::bytes(0);
-        }
         lock(&self.seen).prewarm.push(targets.to_vec());
     }
 
     async fn reclaim(&self, wanted: ByteSize, _spare: Option<&FunctionPath>) {
-        let mut recent = lock(&self.recent);
-        *recent = ByteSize::bytes(recent.as_u64().saturating_sub(wanted.as_u64()));
+        let mut snapshots = lock(&self.snapshots);
+        *snapshots = ByteSize::bytes(snapshots.as_u64().saturating_sub(wanted.as_u64()));
     }
 
     async fn prewarmed_memory(&self) -> ByteSize {
@@ -244,7 +234,7 @@ impl Executor for Sim {
             .prewarm
             .last()
             .map_or(0, |targets| targets.iter().map(|target| target.count).sum());
-        let snapshots = lock(&self.snapshots).as_u64() + lock(&self.recent).as_u64();
+        let snapshots = lock(&self.snapshots).as_u64();
         ByteSize::bytes(ByteSize::mib(40 * kept as u64).as_u64() + snapshots)
     }
 
