@@ -64,6 +64,7 @@ pub(crate) async fn list(
         (status = 200, description = "The new version", body = DeployResult),
         (status = 404, description = "No such function or version", body = ErrorBody),
         (status = 409, description = "Already the newest version, or no earlier one is kept", body = ErrorBody),
+        (status = 429, description = "Too many builds wait already; `Retry-After` says when to try again", body = ErrorBody),
     ))]
 pub(crate) async fn rollback(
     State(native): State<Arc<Native>>,

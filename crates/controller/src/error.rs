@@ -231,8 +231,7 @@ impl ControllerError {
             // The end of the current wall-clock minute.
             Self::Rate { .. } => Some(60 - (Timestamp::now().as_millis() / 1000 % 60) as u32),
             Self::Concurrency { .. } | Self::Refused(_) => Some(1),
-            Self::ShuttingDown => Some(5),
-            Self::Busy(_) => Some(5),
+            Self::ShuttingDown | Self::Busy(_) => Some(5),
             Self::Full(_) | Self::NoRoom(_) => Some(30),
             _ => None,
         }
@@ -289,6 +288,8 @@ mod tests {
         let rate = ControllerError::Rate { count: 2, allowed: 1 };
         assert!(rate.retry_after().is_some_and(|seconds| (1..=60).contains(&seconds)));
         assert_eq!(ControllerError::NotFound.retry_after(), None);
+        let busy = ControllerError::from(flint_executor::PrepareError::Busy("32 builds wait".into()));
+        assert_eq!((busy.kind(), busy.retry_after()), (ErrorKind::Throttled, Some(5)));
         let error = ControllerError::from(StoreError::Full { what: "the catalog".into() });
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert!(error.cause().is_some_and(|cause| cause.starts_with("no space left")));

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use flint_executor::{Executor, PrewarmTarget, RuntimeKind};
-use flint_model::ByteSize;
+use flint_model::{ByteSize, FunctionPath};
 use tokio::time::{Instant, sleep};
 
 use crate::{PoolConfig, shared::Shared};
@@ -106,20 +106,23 @@ async fn set(shared: &Shared, all: &Targets) -> bool {
             executor.prewarm(if pressed { &[] } else { targets }).await;
         }
     }
-    measure_and_trim(shared, all).await;
-    if let Some((missing, function)) = &wanted {
-        let given_up = before.saturating_sub(shared.pool().prewarmed());
-        let missing = missing.as_u64().saturating_sub(given_up);
-        if missing > 0 {
-            let wanted = ByteSize::bytes(missing + shared.pool().headroom());
-            for (executor, _) in all {
-                executor.reclaim(wanted, Some(function)).await;
-            }
-            measure(shared, all).await;
-        }
+    let Some((missing, function)) = &wanted else {
+        measure_and_trim(shared, all).await;
+        shared.capacity.notify_one();
+        return false;
+    };
+    measure(shared, all).await;
+    let (given_up, headroom) = {
+        let pool = shared.pool();
+        (before.saturating_sub(pool.prewarmed()), pool.headroom())
+    };
+    // What a start lacks includes what is too much already.
+    let missing = missing.as_u64().saturating_sub(given_up);
+    if missing > 0 {
+        reclaim(shared, all, missing + headroom, Some(function)).await;
     }
     shared.capacity.notify_one();
-    wanted.is_some()
+    true
 }
 
 /// How many snapshots there are, and how many were made again.
@@ -133,11 +136,16 @@ async fn measure_and_trim(shared: &Shared, all: &Targets) {
     measure(shared, all).await;
     let excess = shared.pool().excess();
     if excess > 0 {
-        for (executor, _) in all {
-            executor.reclaim(ByteSize::bytes(excess), None).await;
-        }
-        measure(shared, all).await;
+        reclaim(shared, all, excess, None).await;
     }
+}
+
+/// Has snapshots given up, and measures what is left.
+async fn reclaim(shared: &Shared, all: &Targets, bytes: u64, spare: Option<&FunctionPath>) {
+    for (executor, _) in all {
+        executor.reclaim(ByteSize::bytes(bytes), spare).await;
+    }
+    measure(shared, all).await;
 }
 
 async fn measure(shared: &Shared, all: &Targets) {

@@ -157,8 +157,12 @@ async fn snapshots_count_and_are_given_up_when_memory_is_short() {
     // 96 MB are left for instances of 64 MB.
     all_good(node.burst(&f, 3)).await;
     assert_eq!(node.sim.seen().most_live["guest/f"], 3);
-    let left = node.invoker.stats().memory_prewarmed;
-    assert!(left < ByteSize::mib(160), "{left}");
+    let stats = node.invoker.stats();
+    let used = stats.memory_charged.as_u64() + stats.memory_prewarmed.as_u64();
+    assert!(used <= ByteSize::mib(256).as_u64(), "{stats:?}");
+    // As much as three instances of 64 MB do not take, or of what they are found to use, beside the headroom.
+    let left = stats.memory_prewarmed;
+    assert!((ByteSize::mib(64 - 13)..=ByteSize::mib(160 - 32 - 12)).contains(&left), "{left}");
     node.sim.keep_snapshots(ByteSize::mib(64));
     tokio::time::sleep(seconds(700.0)).await;
     assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::mib(64), "there is room again");
