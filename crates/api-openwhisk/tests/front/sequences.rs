@@ -1,0 +1,182 @@
+//! Contract §7 and §8: sequences and compositions, as clients write, read and call them.
+
+use serde_json::{Value, json};
+
+use crate::support::{Api, config};
+
+fn sequence(components: &[&str]) -> Value {
+    json!({"exec": {"kind": "sequence", "components": components}})
+}
+
+fn annotation(entity: &Value, key: &str) -> Value {
+    let list = entity["annotations"].as_array().unwrap();
+    list.iter().find(|pair| pair["key"] == key).map(|pair| pair["value"].clone()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_sequence_is_written_read_listed_and_deleted() {
+    let api = Api::start().await;
+    api.action("f", "echo it").await;
+    let mut body = sequence(&["/_/f", "/guest/f"]);
+    body["parameters"] = json!([{"key": "lost", "value": 1}]);
+    body["annotations"] = json!([{"key": "a", "value": 1}, {"key": "conductor", "value": true}]);
+    let made = api.call("PUT", "actions/s", Some(body.clone())).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    let made = made.json();
+    let components = json!(["/guest/f", "/guest/f"]);
+    assert_eq!(made["exec"], json!({"kind": "sequence", "components": components}));
+    assert_eq!(made["parameters"], json!([{"key": "_actions", "value": components}]));
+    assert_eq!((&made["version"], annotation(&made, "exec")), (&json!("0.0.1"), json!("sequence")));
+    assert_eq!(annotation(&made, "provide-api-key"), json!(false));
+    assert_eq!(api.get("actions/s?code=false").await.json(), made);
+    assert_eq!(
+        api.call("PUT", "actions/s", Some(body)).await.refusal(),
+        (409, "resource already exists".into())
+    );
+
+    let list = api.get("actions").await.json();
+    let item = list.as_array().unwrap().iter().find(|item| item["name"] == "s").unwrap().clone();
+    assert_eq!((annotation(&item, "exec"), &item["exec"]), (json!("sequence"), &json!({"binary": false})));
+    assert_eq!(api.get("actions?count=true").await.json(), json!({"actions": 2}));
+
+    // Without exec, what it calls stays.
+    let update = json!({"annotations": [{"key": "b", "value": 2}], "delAnnotations": ["conductor"]});
+    let updated = api.call("PUT", "actions/s?overwrite=true", Some(update)).await.json();
+    assert_eq!((&updated["exec"], &updated["version"]), (&made["exec"], &json!("0.0.2")));
+    assert_eq!((annotation(&updated, "a"), annotation(&updated, "b")), (json!(1), json!(2)));
+    assert_eq!(annotation(&updated, "conductor"), Value::Null);
+
+    // A sequence becomes code, and code a sequence.
+    let code = api.action("s", "answer {}").await;
+    assert_eq!((&code["exec"]["kind"], &code["parameters"]), (&json!("nodejs:20"), &json!([])));
+    assert_eq!((&code["version"], annotation(&code, "a")), (&json!("0.0.3"), json!(1)));
+    let back = api.call("PUT", "actions/s?overwrite=true", Some(sequence(&["/guest/f"]))).await.json();
+    assert_eq!((&back["version"], annotation(&back, "exec")), (&json!("0.0.4"), json!("sequence")));
+
+    let deleted = api.call("DELETE", "actions/s", None).await;
+    assert_eq!((deleted.status, &deleted.json()["exec"]["kind"]), (200, &json!("sequence")));
+    assert_eq!(api.get("actions/s").await.status, 404);
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_sequence_is_refused() {
+    let mut config = config();
+    config.limits.bounds.max_sequence = 2;
+    let api = Api::with(config).await;
+    api.action("f", "echo it").await;
+    for (components, status, error) in [
+        (json!([]), 400, "No component specified for the sequence."),
+        (Value::Null, 400, "No component specified for the sequence."),
+        (json!(["/_/f", "/_/f", "/_/f"]), 400, "Too many actions in the sequence."),
+        (json!(["/_/none"]), 400, "Sequence component does not exist."),
+        (json!(["/_/s"]), 400, "Sequence may not refer to itself."),
+        (json!(["/other/p/f"]), 403, "The supplied authentication is not authorized to access 'other/p/f'."),
+    ] {
+        let body = json!({"exec": {"kind": "sequence", "components": components}});
+        let refused = api.call("PUT", "actions/s", Some(body)).await.refusal();
+        assert_eq!(refused, (status, error.to_owned()), "{components}");
+    }
+    let (status, error) = api.call("PUT", "actions/s", Some(sequence(&["f"]))).await.refusal();
+    let name = "The fully qualified name of the entity must contain at least the namespace and the name of the entity.";
+    assert!(
+        status == 400 && error.starts_with("The request content was malformed:\n") && error.contains(name),
+        "{error}"
+    );
+    assert_eq!(api.get("").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_sequence_goes_through_packages_and_never_to_itself_through_a_binding() {
+    let api = Api::start().await;
+    for (path, body) in [
+        ("packages/p", json!({"parameters": [{"key": "x", "value": 1}]})),
+        (
+            "packages/b",
+            json!({"binding": {"namespace": "_", "name": "p"}, "parameters": [{"key": "y", "value": 2}]}),
+        ),
+    ] {
+        let reply = api.call("PUT", path, Some(body)).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+    }
+    api.action("p/f", "echo it").await;
+    let made = api.call("PUT", "actions/p/s", Some(sequence(&["/_/b/f"]))).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    let over = api.blocking("b/s", json!({})).await;
+    assert_eq!(over.json()["response"]["result"], json!({"x": 1, "y": 2}));
+    assert_eq!(annotation(&over.json(), "binding"), json!("guest/b"));
+    assert_eq!(annotation(&over.json(), "path"), json!("guest/p/s"));
+    for components in [["/_/b/s"], ["/_/p/s"]] {
+        let refused =
+            api.call("PUT", "actions/p/s?overwrite=true", Some(sequence(&components))).await.refusal();
+        assert_eq!(refused, (400, "Sequence may not refer to itself.".to_owned()));
+    }
+    let refused = api.call("PUT", "actions/p/new", Some(sequence(&["/_/b/new"]))).await.refusal();
+    assert_eq!(refused, (400, "Sequence may not refer to itself.".to_owned()));
+    let refused = api.call("PUT", "actions/b/new", Some(sequence(&["/_/b/f"]))).await.refusal();
+    assert_eq!(refused, (400, "Operation not permitted on package binding.".to_owned()));
+}
+
+#[tokio::test]
+async fn a_sequence_is_called_in_every_mode() {
+    let api = Api::start().await;
+    api.action("f", "echo it").await;
+    api.action("fails", r#"answer {"error":"mine"}"#).await;
+    api.action("list", "answer [1,2]").await;
+    for (name, components) in
+        [("good", &["/_/f", "/_/f"][..]), ("bad", &["/_/fails", "/_/f"]), ("array", &["/_/f", "/_/list"])]
+    {
+        api.call("PUT", &format!("actions/{name}"), Some(sequence(components))).await;
+    }
+    let reply = api.blocking("good", json!({"a": 1})).await;
+    let record = reply.json();
+    assert_eq!(
+        (reply.status, reply.activation()),
+        (200, record["activationId"].as_str().unwrap().to_owned())
+    );
+    assert_eq!(record["response"]["result"], json!({"a": 1}));
+    let ids = record["logs"].as_array().unwrap();
+    assert_eq!(ids.len(), 2);
+    for (key, value) in [
+        ("kind", json!("sequence")),
+        ("path", json!("guest/good")),
+        ("topmost", json!(true)),
+        ("conductor", Value::Null),
+    ] {
+        assert_eq!(annotation(&record, key), value, "{key}");
+    }
+    assert!(annotation(&record, "waitTime").is_u64() && annotation(&record, "limits")["memory"] == 256);
+    let step = api.record(ids[0].as_str().unwrap()).await;
+    assert_eq!((&step["cause"], annotation(&step, "causedBy")), (&record["activationId"], json!("sequence")));
+    assert_eq!(api.record(&reply.activation()).await["logs"], record["logs"]);
+    let logs = api.get(&format!("activations/{}/logs", reply.activation())).await;
+    assert_eq!(logs.json(), json!({"logs": ids}));
+
+    let result = api.call("POST", "actions/good?blocking=true&result=true", Some(json!({"a": 1}))).await;
+    assert_eq!((result.status, result.json()), (200, json!({"a": 1})));
+    let failed = api.blocking("bad", json!({})).await;
+    assert_eq!((failed.status, &failed.json()["response"]["status"]), (502, &json!("application error")));
+    assert_eq!(api.blocking("array", json!({})).await.json(), json!([1, 2]));
+    let accepted = api.call("POST", "actions/good", Some(json!({"a": 2}))).await;
+    assert_eq!(accepted.status, 202);
+    assert_eq!(api.record(&accepted.activation()).await["response"]["result"], json!({"a": 2}));
+    let (status, _) = api.call("POST", "actions/good?blocking=true", Some(json!([]))).await.refusal();
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
+async fn a_composition_says_that_it_is_one() {
+    let api = Api::start().await;
+    api.action("f", r#"answer {"f":1}"#).await;
+    let body = json!({
+        "exec": {"kind": "nodejs:default", "code": "echo it"},
+        "annotations": [{"key": "conductor", "value": true}],
+    });
+    api.call("PUT", "actions/c", Some(body)).await;
+    let record = api.blocking("c", json!({"action": "f", "state": {"s": 2}})).await.json();
+    assert_eq!(record["response"]["result"], json!({"f": 1, "s": 2}));
+    assert_eq!(
+        (annotation(&record, "conductor"), annotation(&record, "kind")),
+        (json!(true), json!("sequence"))
+    );
+    assert_eq!(record["logs"].as_array().unwrap().len(), 3);
+}
