@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from harness import Server, claim, eventually
+from harness import Server, claim, eventually, fetch
 
 KEEP = "exports.main = ({ n }) => { console.log('kept', n); return { n }; };\n"
 
@@ -19,6 +19,24 @@ def test_everything_is_there_after_a_restart(world):
     claim(world.ok("invoke", "keep", "-p", "n=2", url=server.url).json() == {"n": 2})
     records = world.ok("activations", "keep", "--json", url=server.url).json()["activations"]
     claim([record["result"]["n"] for record in records] == [2, 1], records)
+    server.stop()
+
+
+def test_what_was_called_before_a_restart_is_ready_again_before_it_is_called(world):
+    data = world.path("rewarm-data")
+    server = Server(world, data)
+    deployed = [world.ok("deploy", world.file(f"{name}.js", KEEP), "--json", url=server.url).json() for name in ("called", "uncalled")]
+    world.ok("invoke", "called", "-p", "n=1", url=server.url)
+    server.stop()
+    server = Server(world, data)
+    eventually("the function is ready again", lambda: "ready again ready=1" in server.log())
+    forked = deployed[0]["function"]["prepared"]["strategy"]["start"] == "fork"
+    claim(f"flint_zygotes {int(forked)}\n" in fetch(f"{server.url}/metrics").decode(), server.log())
+    claim(world.ok("invoke", "called", "-p", "n=2", url=server.url).json() == {"n": 2})
+    server.stop()
+    server = Server(world, data, "--set", "server.rewarm=0")
+    claim(world.ok("invoke", "uncalled", "-p", "n=3", url=server.url).json() == {"n": 3})
+    claim("ready again" not in server.log(), server.log())
     server.stop()
 
 

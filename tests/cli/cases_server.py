@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 
-from harness import Server, claim, eventually, free_port
+from harness import Server, claim, eventually, fetch, free_port
 
 GUEST = "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP"
 
@@ -249,10 +249,3 @@ def test_what_is_refused_before_a_front_sees_it_is_counted(world):
 def counted(url, series):
     lines = fetch(f"{url}/metrics").decode().splitlines()
     return next((int(line[len(series):]) for line in lines if line.startswith(series)), 0)
-
-
-def fetch(url):
-    import urllib.request
-
-    with urllib.request.urlopen(url, timeout=120) as answer:
-        return answer.read()

@@ -199,6 +199,11 @@ def answers(url):
         return False
 
 
+def fetch(url):
+    with urllib.request.urlopen(url, timeout=120) as answer:
+        return answer.read()
+
+
 reserved = []
 
 

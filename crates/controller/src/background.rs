@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flint_executor::Anticipation;
 use flint_model::{Entity, FunctionPath, NamespaceName, Version};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -17,7 +18,7 @@ const PLACES: usize = 2;
 const OF_ONE: usize = 1000;
 
 /// A queued function.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wanted {
     pub(crate) path: FunctionPath,
     /// A kept version; `None` for the newest.
@@ -89,7 +90,8 @@ impl Controller {
             self.tasks.spawn(async move {
                 tokio::select! {
                     () = controller.stopping.cancelled() => {}
-                    () = controller.prepare_wanted(&wanted) => {}
+                    // What it makes ahead goes on by itself.
+                    anticipation = controller.prepare_wanted(&wanted) => drop(anticipation),
                 }
                 drop(place);
                 controller.prepare_waiting();
@@ -97,7 +99,9 @@ impl Controller {
         }
     }
 
-    async fn prepare_wanted(&self, Wanted { path, version }: &Wanted) {
+    /// Prepares a function, and has made ahead what its first calls are faster with. `None` if there is no
+    /// such function or it cannot be prepared.
+    pub(crate) async fn prepare_wanted(&self, Wanted { path, version }: &Wanted) -> Option<Anticipation> {
         let prepared = async {
             let found = match version {
                 Some(version) => self.stores.versions.version(path, *version).await?,
@@ -107,16 +111,16 @@ impl Controller {
                 },
             };
             // Deleted meanwhile: there is nothing to prepare.
-            let Some(function) = found else { return Ok(()) };
+            let Some(function) = found else { return Ok(None) };
             let prepared = self.invoker.prepared(&Arc::new(self.fit(function).await)).await;
             let prepared = prepared.inspect_err(|error| self.look_for_leftovers(error))?;
-            self.invoker.anticipate(&prepared);
-            Ok::<_, ControllerError>(())
+            Ok::<_, ControllerError>(Some(self.invoker.anticipate(&prepared)))
         };
-        if let Err(error) = prepared.await {
+        prepared.await.unwrap_or_else(|error| {
             let error = error.detail().unwrap_or_else(|| error.to_string());
             tracing::info!(function = %path, error, "could not be made ready ahead of its first call");
-        }
+            None
+        })
     }
 }
 

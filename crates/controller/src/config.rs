@@ -38,6 +38,8 @@ pub struct ControllerConfig {
     pub credential_ttl: Duration,
     /// How often unreferenced code and prepared artefacts are removed.
     pub collect_every: Duration,
+    /// How recently a function was called that is made ready again after a start; zero = none is.
+    pub rewarm: Duration,
     /// Keys `metrics.*`.
     pub metrics: MetricsConfig,
     /// Keys `feeds.*`.
@@ -59,6 +61,7 @@ impl Default for ControllerConfig {
             gate: None,
             credential_ttl: Duration::from_secs(30),
             collect_every: Duration::from_secs(600),
+            rewarm: Duration::from_secs(3600),
             metrics: MetricsConfig::default(),
             feeds: FeedsConfig::default(),
         }

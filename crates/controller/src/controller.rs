@@ -156,6 +156,7 @@ impl Controller {
         self.tasks.spawn(Arc::clone(self).extend_leases());
         self.tasks.spawn(Arc::clone(self).expire_dead_letters());
         self.tasks.spawn(Arc::clone(self).collect_periodically());
+        self.tasks.spawn(Arc::clone(self).rewarm());
         self.tasks.spawn(Arc::clone(self).ring());
         self.tasks.spawn(Arc::clone(self).listen());
         Ok(())

@@ -167,7 +167,7 @@ impl Controller {
             if let Some(prepared) = prepared {
                 Arc::make_mut(&mut function).revision = revision;
                 controller.invoker.adopt(&function, &prepared);
-                controller.invoker.anticipate(&prepared);
+                drop(controller.invoker.anticipate(&prepared));
             }
             controller.forget_versions(&path, revision - 1).await;
             Ok(revision)

@@ -51,6 +51,7 @@ mod record;
 mod records;
 mod remembered;
 mod resolve;
+mod rewarm;
 mod rules;
 mod secrets;
 mod strategy;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    future::ready,
     num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
@@ -9,8 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use flint_executor::{
-    Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, Progress, RuntimeKind,
-    SnapshotCounts, StartContext, StartFailure, Started,
+    Anticipation, Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, Progress,
+    RuntimeKind, SnapshotCounts, StartContext, StartFailure, Started,
 };
 use flint_model::{
     ByteSize, Contract, Function, FunctionPath, Isolation, LogLine, NamespaceName, Reuse, Start, Strategy,
@@ -76,11 +77,12 @@ impl Forest {
     }
 
     /// Releases zygotes without clones until this much memory is free: each time one of the namespace that has
-    /// the most, so that nobody's functions cost others theirs, its least recently used.
+    /// the most, so that nobody's functions cost others theirs, its least recently used. Memory is as last
+    /// measured.
     async fn reclaim(&self, wanted: ByteSize, spare: Option<&FunctionPath>) {
         let mut holdings = HashMap::<NamespaceName, Holding>::new();
         for tree in self.trees() {
-            let memory = tree.memory().await.as_u64();
+            let memory = tree.known_memory().await.as_u64();
             let holding = holdings.entry(tree.function.path.namespace.clone()).or_default();
             holding.memory += memory;
             if spare != Some(&tree.function.path)
@@ -100,7 +102,7 @@ impl Forest {
             // Only the serving zygote's: former ones stay as long as their clones.
             let Some((_, zygote, tree)) = holding.unused.pop() else { break };
             let Some(zygote) = zygote.upgrade() else { continue };
-            let memory = zygote.memory().await.as_u64();
+            let memory = zygote.known_memory().await.as_u64();
             drop(zygote);
             if tree.prune(Duration::ZERO) {
                 holding.memory = holding.memory.saturating_sub(memory);
@@ -265,9 +267,10 @@ impl Executor for ForkExecutor {
         Ok(Arc::new(self.prepared(tree, steps, took + began.elapsed(), record)))
     }
 
-    fn anticipate(&self, prepared: &Prepared) {
-        if let Some(Plan::Fork(tree)) = prepared.artefact.downcast_ref() {
-            tree.anticipate();
+    fn anticipate(&self, prepared: &Prepared) -> Anticipation {
+        match prepared.artefact.downcast_ref() {
+            Some(Plan::Fork(tree)) => Box::pin(tree.anticipate()),
+            _ => Box::pin(ready(())),
         }
     }
 

@@ -17,7 +17,10 @@ use flint_runtimes::{
     prepare::artefact::SharedArtefact,
     stems::Stems,
 };
-use tokio::{sync::Semaphore, task::JoinHandle};
+use tokio::{
+    sync::{Semaphore, watch},
+    task::AbortHandle,
+};
 
 use crate::{
     ForkConfig,
@@ -99,8 +102,7 @@ pub(crate) struct Tree {
     zygotes: Mutex<Zygotes>,
     /// Held while a zygote is made for waiting calls, so that there is only one.
     growing: tokio::sync::Mutex<()>,
-    /// The task that makes a thorough zygote while another one serves.
-    succession: Mutex<Option<JoinHandle<()>>>,
+    succession: Mutex<Option<Succession>>,
     /// Counts starts without a zygote.
     worth: Worth,
     /// Whether there has been a zygote before.
@@ -289,22 +291,30 @@ impl Tree {
         Ok(zygote)
     }
 
-    /// Makes a thorough zygote in the background if there is none to fork.
-    pub(crate) fn anticipate(self: &Arc<Self>) {
-        if self.lacks_zygote() && !self.is_given_up() {
-            self.succeed();
+    /// Makes a thorough zygote in the background if there is none to fork. Resolves when it is there, or did
+    /// not come to be.
+    pub(crate) fn anticipate(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        let over = (self.lacks_zygote() && !self.is_given_up()).then(|| self.succeed());
+        async move {
+            if let Some(over) = over {
+                wait_for(over).await;
+            }
         }
     }
 
     /// Makes a thorough zygote, once there is a permit for it, while another one or none serves, and lets it
-    /// take over.
-    fn succeed(self: &Arc<Self>) {
+    /// take over. The channel is closed when that is over.
+    fn succeed(self: &Arc<Self>) -> watch::Receiver<()> {
         let mut succession = self.succession.lock().unwrap_or_else(PoisonError::into_inner);
-        if succession.as_ref().is_some_and(|task| !task.is_finished()) {
-            return;
+        if let Some(going_on) = &*succession
+            && !going_on.task.is_finished()
+        {
+            return going_on.over.clone();
         }
         let (tree, ground) = (Arc::downgrade(self), Arc::clone(&self.ground));
-        *succession = Some(tokio::spawn(async move {
+        let (until_dropped, over) = watch::channel(());
+        let task = tokio::spawn(async move {
+            let _until_dropped = until_dropped;
             let _turn = ground.successions.acquire().await;
             // The tree has gone, perhaps because another revision was deployed meanwhile.
             let Some(tree) = tree.upgrade() else { return };
@@ -316,7 +326,9 @@ impl Tree {
                     tracing::warn!(function = %tree.function.path, ?reason, "no better snapshot could be made to succeed this one");
                 }
             }
-        }));
+        });
+        *succession = Some(Succession { task: task.abort_handle(), over: over.clone() });
+        over
     }
 
     /// Stops freezing a function that could be frozen once and cannot any more.
@@ -405,8 +417,8 @@ impl Tree {
         if idles {
             zygotes.serve(None);
             // Aborting the task drops its candidate, which ends it.
-            if let Some(task) = &*self.succession.lock().unwrap_or_else(PoisonError::into_inner) {
-                task.abort();
+            if let Some(succession) = &*self.succession.lock().unwrap_or_else(PoisonError::into_inner) {
+                succession.task.abort();
             }
         }
         idles
@@ -419,7 +431,7 @@ impl Tree {
         Some((unused.idle(), Arc::downgrade(unused)))
     }
 
-    /// The memory of all its zygotes, including those that live on for their clones.
+    /// Measures the memory of all its zygotes, including those that live on for their clones.
     pub(crate) async fn memory(&self) -> ByteSize {
         let zygotes: Vec<_> = self.zygotes().all().collect();
         let mut bytes = 0;
@@ -429,13 +441,23 @@ impl Tree {
         ByteSize::bytes(bytes)
     }
 
+    /// The same as last measured.
+    pub(crate) async fn known_memory(&self) -> ByteSize {
+        let zygotes: Vec<_> = self.zygotes().all().collect();
+        let mut bytes = 0;
+        for zygote in zygotes {
+            bytes += zygote.known_memory().await.as_u64();
+        }
+        ByteSize::bytes(bytes)
+    }
+
     /// Ends its zygotes and waits until nothing of them is left.
     pub(crate) async fn end(&self) {
         let succession = self.succession.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(task) = succession {
-            task.abort();
+        if let Some(succession) = succession {
+            succession.task.abort();
             // Aborting the task drops its candidate, which ends it.
-            let _ = task.await;
+            wait_for(succession.over).await;
         }
         let zygotes: Vec<_> = std::mem::take(&mut *self.zygotes()).all().collect();
         for zygote in &zygotes {
@@ -445,6 +467,18 @@ impl Tree {
             zygote.ended().await;
         }
     }
+}
+
+/// The task that makes a thorough zygote while another one or none serves.
+struct Succession {
+    task: AbortHandle,
+    /// Closed when the task is over and has dropped what it held.
+    over: watch::Receiver<()>,
+}
+
+async fn wait_for(mut over: watch::Receiver<()>) {
+    // Nothing is ever sent.
+    let _ = over.changed().await;
 }
 
 fn platform(cause: String) -> Fault {

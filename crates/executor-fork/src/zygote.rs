@@ -48,6 +48,8 @@ pub(crate) struct Zygote {
     user: Arc<()>,
     /// Whether it must not be asked for clones any more.
     given_up: AtomicBool,
+    /// What [`Self::memory`] gave last, in bytes; 0 before that.
+    measured: AtomicU64,
 }
 
 impl Zygote {
@@ -75,6 +77,7 @@ impl Zygote {
             used: AtomicU64::new(0),
             user: Arc::default(),
             given_up: AtomicBool::new(false),
+            measured: AtomicU64::new(0),
         });
         if standbys > 0 {
             tokio::spawn(standby::keep(Arc::downgrade(&zygote), standbys));
@@ -198,12 +201,21 @@ impl Zygote {
         self.frozen.sandbox().wait().await;
     }
 
-    /// The memory of it and its standby clones.
+    /// Measures the memory of it and its standby clones, with a question to the launcher for each.
     pub(crate) async fn memory(&self) -> ByteSize {
         let mut bytes = self.frozen.sandbox().usage().await.map_or(0, |usage| usage.memory_bytes);
         for sandbox in self.standbys.sandboxes() {
             bytes += sandbox.usage().await.map_or(0, |usage| usage.memory_bytes);
         }
+        self.measured.store(bytes, Ordering::Relaxed);
         ByteSize::bytes(bytes)
+    }
+
+    /// The memory as last measured; it is measured now if it never was.
+    pub(crate) async fn known_memory(&self) -> ByteSize {
+        match self.measured.load(Ordering::Relaxed) {
+            0 => self.memory().await,
+            bytes => ByteSize::bytes(bytes),
+        }
     }
 }

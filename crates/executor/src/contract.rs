@@ -1,11 +1,18 @@
 //! The trait [`Executor`], which makes instances, and the figures that it reports.
 
-use std::sync::Arc;
+use std::{
+    future::{Future, ready},
+    pin::Pin,
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use flint_model::{ByteSize, Contract, Function, FunctionPath, Kind, Strategy};
 
 use crate::{FunctionSource, PrepareError, Prepared, Progress, StartContext, StartFailure, Started};
+
+/// Resolves when what an executor makes ahead of calls is there, or will not come to be.
+pub type Anticipation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A technique of running functions.
 #[async_trait]
@@ -38,10 +45,12 @@ pub trait Executor: Send + Sync {
         progress: Progress<'_>,
     ) -> Result<Arc<Prepared>, PrepareError>;
 
-    /// A deploy has made this function callable: makes in the background what its first starts are faster with
-    /// and preparing found known rather than made. Not called for a function that was deployed before a
-    /// restart.
-    fn anticipate(&self, _prepared: &Prepared) {}
+    /// Calls of this function are expected: makes in the background what its first starts are faster with and
+    /// preparing found known rather than made. That begins at once and goes on whether or not the result is
+    /// awaited.
+    fn anticipate(&self, _prepared: &Prepared) -> Anticipation {
+        Box::pin(ready(()))
+    }
 
     /// Starts an instance and loads the code, by the deadline.
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure>;

@@ -26,7 +26,9 @@ mod zip_list;
 
 pub use body::{Body, BodyError, BodyReceiver, BodySender, LastWord, body_channel};
 pub use call::{Call, CallHead};
-pub use contract::{Capability, Executor, PrewarmTarget, RuntimeKind, SlotCounts, SnapshotCounts};
+pub use contract::{
+    Anticipation, Capability, Executor, PrewarmTarget, RuntimeKind, SlotCounts, SnapshotCounts,
+};
 pub use fault::{EndOfProcess, Fault};
 pub use hop_by_hop::remove_hop_by_hop;
 pub use instance::{BRING_UP, Instance, StartContext, StartFailure, Started};

@@ -2,13 +2,14 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    future::ready,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use flint_executor::{FunctionSource, PrepareError, Prepared, Progress};
+use flint_executor::{Anticipation, FunctionSource, PrepareError, Prepared, Progress};
 use flint_model::{Function, FunctionPath};
 use tokio::sync::OnceCell;
 
@@ -137,14 +138,19 @@ impl crate::Invoker {
         self.preparing.adopt(function, prepared);
     }
 
-    /// To be called when a deploy has made a prepared function callable, so that its first calls start as fast
-    /// as later ones. Does nothing while memory is short.
-    pub fn anticipate(&self, prepared: &Prepared) {
-        if !self.shared.pool().is_pressed()
-            && let Ok(executor) = self.executor_for(&prepared.function)
-        {
-            executor.anticipate(prepared);
+    /// To be called when calls of a prepared function are expected, so that the first ones start as fast as
+    /// later ones. That goes on whether or not the result is awaited. Does nothing while memory is short.
+    pub fn anticipate(&self, prepared: &Prepared) -> Anticipation {
+        match self.executor_for(&prepared.function) {
+            Ok(executor) if !self.shared.pool().is_pressed() => executor.anticipate(prepared),
+            _ => Box::pin(ready(())),
         }
+    }
+
+    /// Whether instances, prewarmed runtimes and snapshots, as last measured, leave at least half of the
+    /// memory to calls.
+    pub fn has_half_its_memory(&self) -> bool {
+        self.shared.pool().has_half_its_memory()
     }
 
     /// To be called when a prepared function is not written after all, since nothing will ask for it.

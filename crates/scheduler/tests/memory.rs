@@ -179,15 +179,26 @@ async fn snapshots_that_deploys_have_made_fit_into_the_memory_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn it_is_known_whether_half_of_the_memory_is_left_to_calls() {
+    let node = with_memory(256);
+    for (snapshots, is_left) in [(128, true), (129, false), (64, true)] {
+        node.sim.keep_snapshots(ByteSize::mib(snapshots));
+        tokio::time::sleep(seconds(20.0)).await;
+        assert_eq!(node.invoker.has_half_its_memory(), is_left, "{snapshots} MB of 256");
+    }
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_made_ahead_of_calls_while_memory_is_short() {
     let node = with_memory(256);
     let f = Arc::new(function("guest/f"));
     let prepared = node.invoker.prepared(&f).await.unwrap();
-    node.invoker.anticipate(&prepared);
+    node.invoker.anticipate(&prepared).await;
     node.sim.script("guest/f", Script { service: seconds(1.0), ..Script::default() });
     let calls = node.burst(&f, 20);
     tokio::time::sleep(millis(500)).await;
-    node.invoker.anticipate(&prepared);
+    node.invoker.anticipate(&prepared).await;
     all_good(calls).await;
     assert_eq!(node.sim.seen().anticipated, ["guest/f"]);
     node.ends_clean().await;

@@ -20,6 +20,7 @@ mod namespaces;
 mod nested;
 mod outlived;
 mod retries;
+mod rewarm;
 mod secrets;
 mod sequences;
 mod shortages;

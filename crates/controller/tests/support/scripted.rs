@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    future::ready,
     sync::{Arc, Mutex, OnceLock, Weak},
     task::Poll,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -15,8 +16,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use flint_controller::{Answer, Controller, Invocation};
 use flint_executor::{
-    Call, CallEnd, Capability, Executor, Fault, FunctionSource, Instance, Invoked, PrepareError, Prepared,
-    Progress, Reply, ReplyHead, RuntimeKind, StartContext, StartFailure, Started, body_channel,
+    Anticipation, Call, CallEnd, Capability, Executor, Fault, FunctionSource, Instance, Invoked,
+    PrepareError, Prepared, Progress, Reply, ReplyHead, RuntimeKind, StartContext, StartFailure, Started,
+    body_channel,
 };
 use flint_model::{
     ByteSize, Contract, Function, InstanceId, LogLine, LogStream, Reuse, SnapshotReport, Start, Strategy,
@@ -188,8 +190,9 @@ impl Executor for Scripted {
         Ok(Arc::new(prepared))
     }
 
-    fn anticipate(&self, prepared: &Prepared) {
+    fn anticipate(&self, prepared: &Prepared) -> Anticipation {
         self.seen.lock().unwrap().anticipated.push(prepared.function.path.to_string());
+        Box::pin(ready(()))
     }
 
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {

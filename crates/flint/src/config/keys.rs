@@ -43,6 +43,11 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("server.collect_every", r#""10min""#, "How often unused code and artefacts are removed"),
     key(
+        "server.rewarm",
+        r#""1h""#,
+        "After a start, functions called within this time are made ready again before their next calls; 0 = none",
+    ),
+    key(
         "server.web_hosts",
         r#"["faas.example.com"]"#,
         "Hosts under which each namespace has a subdomain for its web actions: NAMESPACE.HOST/PACKAGE/ACTION",

@@ -310,6 +310,7 @@ fn controller_config(config: &Config, guest: bool, url: &str) -> ControllerConfi
         gate: None,
         credential_ttl: config.server.credential_ttl,
         collect_every: config.server.collect_every,
+        rewarm: config.server.rewarm,
         metrics: MetricsConfig { max_functions: config.metrics.functions },
         feeds: config.feeds.clone(),
         versions: config.versions.clone(),

@@ -250,6 +250,11 @@ impl Pool {
         (self.live + self.prewarmed).saturating_sub(self.budget).min(self.prewarmed)
     }
 
+    /// Whether instances and what only makes starts faster leave at least half of the budget.
+    pub(crate) fn has_half_its_memory(&self) -> bool {
+        self.live + self.prewarmed <= self.budget / 2
+    }
+
     /// What snapshots give up beyond the memory that a start lacks, so that not every start has to wait for
     /// room.
     pub(crate) fn headroom(&self) -> u64 {

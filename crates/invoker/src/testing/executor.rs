@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    future::ready,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -9,8 +10,8 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use flint_executor::{
-    Capability, Executor, FunctionSource, PrepareError, Prepared, PrewarmTarget, Progress, RuntimeKind,
-    StartContext, StartFailure, Started,
+    Anticipation, Capability, Executor, FunctionSource, PrepareError, Prepared, PrewarmTarget, Progress,
+    RuntimeKind, StartContext, StartFailure, Started,
 };
 use flint_model::{ByteSize, Contract, Digest, Function, FunctionPath, LogLine, LogStream, Strategy};
 use flint_store::{Blobs, StoreError};
@@ -176,8 +177,9 @@ impl Executor for Sim {
         Ok(Arc::new(Prepared::plain(source.function, Vec::new(), time, Box::new(()))))
     }
 
-    fn anticipate(&self, prepared: &Prepared) {
+    fn anticipate(&self, prepared: &Prepared) -> Anticipation {
         lock(&self.seen).anticipated.push(prepared.function.path.to_string());
+        Box::pin(ready(()))
     }
 
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {

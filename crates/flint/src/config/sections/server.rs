@@ -23,6 +23,8 @@ pub(crate) struct ServerConfig {
     pub(crate) credential_ttl: Duration,
     #[serde(with = "units::some_time")]
     pub(crate) collect_every: Duration,
+    #[serde(with = "units::duration")]
+    pub(crate) rewarm: Duration,
     #[serde(deserialize_with = "hosts")]
     pub(crate) web_hosts: Vec<String>,
 }
@@ -39,6 +41,7 @@ impl Default for ServerConfig {
             drain_timeout: Duration::from_secs(15),
             credential_ttl: Duration::from_secs(30),
             collect_every: Duration::from_secs(600),
+            rewarm: Duration::from_secs(3600),
             web_hosts: Vec::new(),
         }
     }

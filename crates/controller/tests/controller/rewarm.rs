@@ -1,0 +1,67 @@
+//! After a restart, what was called before it is made ready before it is called again.
+
+use std::{path::Path, time::Duration};
+
+use flint_controller::ControllerConfig;
+use flint_model::{AliasName, AliasTarget};
+use serde_json::json;
+
+use crate::support::{
+    Server,
+    composing::{deploy, invoke, sequence},
+    config, eventually,
+};
+
+/// Calls of functions by a server that was then stopped.
+async fn a_life(data_dir: &Path) {
+    let server = Server::start(data_dir, config()).await;
+    for name in ["seldom", "often", "uncalled", "deleted", "versioned"] {
+        deploy(&server, name, "echo").await;
+    }
+    deploy(&server, "versioned", "echo again").await;
+    let (caller, path) = (server.guest().await, "guest/versioned".parse().unwrap());
+    let first = AliasTarget { version: "0.0.1".parse().unwrap(), weight: 1 };
+    let stable = AliasName::parse("stable").unwrap();
+    server.controller.set_alias(&caller, &path, stable, vec![first]).await.unwrap();
+    sequence(&server, "twice", &["guest/often", "guest/often"]).await.unwrap();
+    let calls = [("versioned@stable", 2), ("versioned", 3), ("seldom", 1), ("twice", 4), ("deleted", 9)];
+    for (name, times) in calls {
+        for _ in 0..times {
+            invoke(&server, name, &json!({})).await;
+        }
+    }
+    server.controller.delete_function(&caller, &"guest/deleted".parse().unwrap()).await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_called_is_made_ready_the_most_called_first() {
+    let dir = tempfile::tempdir().unwrap();
+    a_life(dir.path()).await;
+    let server = Server::start(dir.path(), config()).await;
+    let anticipated = eventually("what was called", || async {
+        let seen = server.executor.seen();
+        (seen.anticipated.len() >= 4).then(|| seen.anticipated.clone())
+    })
+    .await;
+    assert_eq!(anticipated, ["guest/often", "guest/versioned", "guest/versioned", "guest/seldom"]);
+    let mut prepared = server.executor.seen().prepared.clone();
+    prepared.sort();
+    prepared.dedup();
+    assert_eq!(prepared.len(), 4, "two versions of one, each once: {prepared:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_made_ready_that_was_called_too_long_ago() {
+    let dir = tempfile::tempdir().unwrap();
+    a_life(dir.path()).await;
+    for rewarm in [Duration::ZERO, Duration::from_millis(1)] {
+        tokio::time::sleep(2 * rewarm).await;
+        let server = Server::start(dir.path(), ControllerConfig { rewarm, ..config() }).await;
+        // The tasks of the start run meanwhile.
+        deploy(&server, "new", "echo").await;
+        assert_eq!(server.executor.seen().anticipated, ["guest/new"]);
+        server.stop().await;
+    }
+}
