@@ -65,7 +65,8 @@ impl Controller {
         let since = Timestamp::from_millis(Timestamp::now().as_millis().saturating_sub(lately));
         let named = self.stores.versions.named().await?;
         let named = named.into_iter().map(|function| (function.path, function.version)).collect();
-        for namespace in self.stores.catalog.namespaces().await? {
+        let namespaces = self.stores.catalog.namespaces().await?;
+        for namespace in namespaces.into_iter().filter(|namespace| !namespace.blocked) {
             for wanted in self.lately_called_in(&namespace.name, since, &named).await? {
                 turns.push(namespace.name.clone(), wanted);
             }
@@ -73,7 +74,7 @@ impl Controller {
         Ok(turns)
     }
 
-    /// What a namespace has called, the most called first. `named` are the kept versions that an alias names;
+    /// What a namespace has called, the most called first, of equals what was called last. `named` are the kept versions that an alias names;
     /// calls of others count for the newest.
     async fn lately_called_in(
         &self,
@@ -82,7 +83,8 @@ impl Controller {
         named: &HashSet<(FunctionPath, Version)>,
     ) -> Result<Vec<Wanted>, ControllerError> {
         let query = ActivationQuery { since: Some(since), ..ActivationQuery::default() };
-        let mut calls = HashMap::<Wanted, usize>::new();
+        // How often each was called, and how many others were called after it.
+        let mut calls = HashMap::<Wanted, (usize, usize)>::new();
         for skip in (0..SAMPLE).step_by(PAGE) {
             let page = Page { skip, limit: PAGE };
             let records = self.stores.activations.list(namespace, &query, page, false).await?;
@@ -90,14 +92,15 @@ impl Controller {
             for record in records.into_iter().filter(|record| record.kind.is_some()) {
                 let called = (record.path, record.version);
                 let version = named.contains(&called).then_some(called.1);
-                *calls.entry(Wanted { path: called.0, version }).or_default() += 1;
+                let later = calls.len();
+                calls.entry(Wanted { path: called.0, version }).or_insert((0, later)).0 += 1;
             }
             if is_last {
                 break;
             }
         }
         let mut called: Vec<_> = calls.into_iter().collect();
-        called.sort_unstable_by_key(|(_, calls)| Reverse(*calls));
+        called.sort_unstable_by_key(|(_, (times, later))| (Reverse(*times), *later));
         Ok(called.into_iter().map(|(wanted, _)| wanted).collect())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use flint_controller::ControllerConfig;
+use flint_controller::{ControllerConfig, PutCode, PutFunction};
 use flint_model::{AliasName, AliasTarget};
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::support::{
 /// Calls of functions by a server that was then stopped.
 async fn a_life(data_dir: &Path) {
     let server = Server::start(data_dir, config()).await;
-    for name in ["seldom", "often", "uncalled", "deleted", "versioned"] {
+    for name in ["seldom", "latest", "often", "uncalled", "deleted", "versioned"] {
         deploy(&server, name, "echo").await;
     }
     deploy(&server, "versioned", "echo again").await;
@@ -24,7 +24,14 @@ async fn a_life(data_dir: &Path) {
     let stable = AliasName::parse("stable").unwrap();
     server.controller.set_alias(&caller, &path, stable, vec![first]).await.unwrap();
     sequence(&server, "twice", &["guest/often", "guest/often"]).await.unwrap();
-    let calls = [("versioned@stable", 2), ("versioned", 3), ("seldom", 1), ("twice", 4), ("deleted", 9)];
+    let calls = [
+        ("versioned@stable", 2),
+        ("versioned", 3),
+        ("seldom", 1),
+        ("twice", 4),
+        ("deleted", 9),
+        ("latest", 1),
+    ];
     for (name, times) in calls {
         for _ in 0..times {
             invoke(&server, name, &json!({})).await;
@@ -41,14 +48,36 @@ async fn what_was_called_is_made_ready_the_most_called_first() {
     let server = Server::start(dir.path(), config()).await;
     let anticipated = eventually("what was called", || async {
         let seen = server.executor.seen();
-        (seen.anticipated.len() >= 4).then(|| seen.anticipated.clone())
+        (seen.anticipated.len() >= 5).then(|| seen.anticipated.clone())
     })
     .await;
-    assert_eq!(anticipated, ["guest/often", "guest/versioned", "guest/versioned", "guest/seldom"]);
+    assert_eq!(
+        anticipated,
+        ["guest/often", "guest/versioned", "guest/versioned", "guest/latest", "guest/seldom"]
+    );
     let mut prepared = server.executor.seen().prepared.clone();
     prepared.sort();
     prepared.dedup();
-    assert_eq!(prepared.len(), 4, "two versions of one, each once: {prepared:?}");
+    assert_eq!(prepared.len(), 5, "two versions of one, each once: {prepared:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_blocked_namespace_has_nothing_made_ready() {
+    let dir = tempfile::tempdir().unwrap();
+    a_life(dir.path()).await;
+    let server = Server::start(dir.path(), ControllerConfig { rewarm: Duration::ZERO, ..config() }).await;
+    server.controller.set_blocked(&"guest".parse().unwrap(), true).await.unwrap();
+    server.stop().await;
+    let server = Server::start(dir.path(), config()).await;
+    // The tasks of the start run meanwhile.
+    let (_, key) =
+        server.controller.create_namespace("other".parse().unwrap(), Default::default()).await.unwrap();
+    let other = server.controller.authenticate(&key.expose()).await.unwrap();
+    let code = PutCode { kind: "nodejs".into(), content: "echo".into(), format: None, main: None };
+    let put = PutFunction { code: Some(code), ..PutFunction::default() };
+    server.controller.put_function(&other, "other/f".parse().unwrap(), put, &|_| {}).await.unwrap();
+    assert_eq!(server.executor.seen().anticipated, ["other/f"]);
     server.stop().await;
 }
 
