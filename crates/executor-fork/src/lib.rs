@@ -14,6 +14,7 @@ mod growth;
 mod instance;
 mod record;
 mod standby;
+mod succession;
 mod tally;
 mod tree;
 mod worth;

@@ -17,15 +17,13 @@ use flint_runtimes::{
     prepare::artefact::SharedArtefact,
     stems::Stems,
 };
-use tokio::{
-    sync::{Semaphore, watch},
-    task::AbortHandle,
-};
+use tokio::sync::Semaphore;
 
 use crate::{
     ForkConfig,
     growth::{Growth, Purpose},
     instance::Clone,
+    succession::Succession,
     tally::Tally,
     worth::Worth,
     zygote::Zygote,
@@ -294,27 +292,27 @@ impl Tree {
     /// Makes a thorough zygote in the background if there is none to fork. Resolves when it is there, or did
     /// not come to be.
     pub(crate) fn anticipate(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
-        let over = (self.lacks_zygote() && !self.is_given_up()).then(|| self.succeed());
+        let mut over = None;
+        if self.lacks_zygote() && !self.is_given_up() {
+            self.succeed();
+            over = self.succession().as_ref().map(Succession::over);
+        }
         async move {
             if let Some(over) = over {
-                wait_for(over).await;
+                over.await;
             }
         }
     }
 
     /// Makes a thorough zygote, once there is a permit for it, while another one or none serves, and lets it
-    /// take over. The channel is closed when that is over.
-    fn succeed(self: &Arc<Self>) -> watch::Receiver<()> {
-        let mut succession = self.succession.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(going_on) = &*succession
-            && !going_on.task.is_finished()
-        {
-            return going_on.over.clone();
+    /// take over.
+    fn succeed(self: &Arc<Self>) {
+        let mut succession = self.succession();
+        if succession.as_ref().is_some_and(|going_on| !going_on.is_over()) {
+            return;
         }
         let (tree, ground) = (Arc::downgrade(self), Arc::clone(&self.ground));
-        let (until_dropped, over) = watch::channel(());
-        let task = tokio::spawn(async move {
-            let _until_dropped = until_dropped;
+        *succession = Some(Succession::begin(async move {
             let _turn = ground.successions.acquire().await;
             // The tree has gone, perhaps because another revision was deployed meanwhile.
             let Some(tree) = tree.upgrade() else { return };
@@ -326,9 +324,11 @@ impl Tree {
                     tracing::warn!(function = %tree.function.path, ?reason, "no better snapshot could be made to succeed this one");
                 }
             }
-        });
-        *succession = Some(Succession { task: task.abort_handle(), over: over.clone() });
-        over
+        }));
+    }
+
+    fn succession(&self) -> MutexGuard<'_, Option<Succession>> {
+        self.succession.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops freezing a function that could be frozen once and cannot any more.
@@ -416,9 +416,8 @@ impl Tree {
             zygotes.serving.as_ref().is_some_and(|zygote| zygote.is_unused() && zygote.idle() >= idle);
         if idles {
             zygotes.serve(None);
-            // Aborting the task drops its candidate, which ends it.
-            if let Some(succession) = &*self.succession.lock().unwrap_or_else(PoisonError::into_inner) {
-                succession.task.abort();
+            if let Some(succession) = &*self.succession() {
+                succession.abort();
             }
         }
         idles
@@ -453,11 +452,10 @@ impl Tree {
 
     /// Ends its zygotes and waits until nothing of them is left.
     pub(crate) async fn end(&self) {
-        let succession = self.succession.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let succession = self.succession().take();
         if let Some(succession) = succession {
-            succession.task.abort();
-            // Aborting the task drops its candidate, which ends it.
-            wait_for(succession.over).await;
+            succession.abort();
+            succession.over().await;
         }
         let zygotes: Vec<_> = std::mem::take(&mut *self.zygotes()).all().collect();
         for zygote in &zygotes {
@@ -467,18 +465,6 @@ impl Tree {
             zygote.ended().await;
         }
     }
-}
-
-/// The task that makes a thorough zygote while another one or none serves.
-struct Succession {
-    task: AbortHandle,
-    /// Closed when the task is over and has dropped what it held.
-    over: watch::Receiver<()>,
-}
-
-async fn wait_for(mut over: watch::Receiver<()>) {
-    // Nothing is ever sent.
-    let _ = over.changed().await;
 }
 
 fn platform(cause: String) -> Fault {

@@ -177,6 +177,12 @@ impl Invoker {
         self.executors.iter().find_map(|executor| executor.slots())
     }
 
+    /// Whether instances, prewarmed runtimes and snapshots, as last measured, leave at least half of the
+    /// memory to calls.
+    pub fn has_half_its_memory(&self) -> bool {
+        self.shared.pool().has_half_its_memory()
+    }
+
     /// The state of the pool.
     pub fn stats(&self) -> InvokerStats {
         let stats = self.shared.pool().stats();

@@ -147,12 +147,6 @@ impl crate::Invoker {
         }
     }
 
-    /// Whether instances, prewarmed runtimes and snapshots, as last measured, leave at least half of the
-    /// memory to calls.
-    pub fn has_half_its_memory(&self) -> bool {
-        self.shared.pool().has_half_its_memory()
-    }
-
     /// To be called when a prepared function is not written after all, since nothing will ask for it.
     pub fn discard(&self, function: &Arc<Function>) {
         self.preparing.discard(function);
