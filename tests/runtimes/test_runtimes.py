@@ -73,7 +73,9 @@ class Release:
         return prepared["snapshot"]
 
     def record(self, name=None, **params):
-        return server.invoke(name or self.name, params)[1]
+        record = server.invoke(name or self.name, params)[1]
+        self.assertIn("response", record, f"no answer of {name or self.name} to {params} within the time that a caller may wait")
+        return record
 
     def call(self, name=None, **params):
         """The result of a call that has to succeed."""
