@@ -27,7 +27,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "server.max_connections",
         "8192",
-        "Maximum concurrent connections; further ones wait to be accepted. Lowered if the open-file limit would leave too few files for functions",
+        "Maximum concurrent connections. Further ones end idle ones, those never or long not used first; where all have a request, they wait. Lowered if the open-file limit would leave too few files for functions",
     ),
     key("server.max_header", r#""64KB""#, "Maximum size of a request head, at least 8KB"),
     key(

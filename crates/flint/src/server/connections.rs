@@ -10,12 +10,16 @@ use hyper::{body::Incoming, server::conn::http1};
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, oneshot},
+    sync::oneshot,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::task::TaskTracker;
 use tower::Service;
 
-use super::{browser_guard, head_guard, timer::ConnectionTimer};
+use super::{
+    browser_guard, head_guard,
+    places::{Place, Places},
+    timer::ConnectionTimer,
+};
 use crate::config::ServerConfig;
 
 /// Delay after a failed accept (mostly for lack of file descriptors), so that the loop does not spin.
@@ -69,15 +73,18 @@ pub(super) async fn serve(
     config: ServerConfig,
     mut closed: oneshot::Receiver<()>,
 ) {
-    let slots = Arc::new(Semaphore::new(config.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
-    let (tasks, ending) = (TaskTracker::new(), CancellationToken::new());
+    let places = Places::new(config.max_connections);
+    let tasks = TaskTracker::new();
     let http = http(&config);
     loop {
-        // The semaphore is never closed.
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { break };
-        let stream = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+        let next = async {
+            let (stream, _) = listener.accept().await?;
+            // Only now is it known that somebody needs a place.
+            Ok::<_, std::io::Error>((stream, places.next().await))
+        };
+        let (stream, holder) = tokio::select! {
+            next = next => match next {
+                Ok(next) => next,
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
                     tokio::time::sleep(PAUSE).await;
@@ -86,14 +93,14 @@ pub(super) async fn serve(
             },
             _ = &mut closed => break,
         };
-        let connection = connection(http.clone(), stream, Arc::clone(&fronts), ending.child_token());
+        let connection = connection(http.clone(), stream, Arc::clone(&fronts), Arc::clone(holder.place()));
         tasks.spawn(async move {
             connection.await;
-            drop(slot);
+            drop(holder);
         });
     }
     drop(listener);
-    ending.cancel();
+    places.end_all();
     tasks.close();
     tasks.wait().await;
 }
@@ -109,28 +116,27 @@ fn http(config: &ServerConfig) -> http1::Builder {
     http
 }
 
-async fn connection(
-    mut http: http1::Builder,
-    stream: TcpStream,
-    fronts: Arc<Fronts>,
-    ending: CancellationToken,
-) {
+async fn connection(mut http: http1::Builder, stream: TcpStream, fronts: Arc<Fronts>, place: Arc<Place>) {
     // Best effort: without it, small responses are only delayed a little.
     let _ = stream.set_nodelay(true);
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNREAD.as_millis() as u32);
     // A reference count per connection: one shared by all requests would be contended.
-    let fronts = Arc::new(fronts);
+    let shared = Arc::new((fronts, Arc::clone(&place)));
     let service = hyper::service::service_fn(move |request| {
-        let fronts = Arc::clone(&fronts);
-        async move { fronts.answer(request).await }
+        let shared = Arc::clone(&shared);
+        async move {
+            let (fronts, place) = &*shared;
+            place.busy();
+            let response = fronts.answer(request).await;
+            place.responded();
+            response
+        }
     });
     let serving = http.timer(ConnectionTimer::default()).serve_connection(TokioIo::new(stream), service);
     tokio::pin!(serving);
     let served = tokio::select! {
         served = serving.as_mut() => served,
-        // Checked at every poll: a token of the connection's own, since a shared one's lock would be
-        // contended.
-        () = ending.cancelled() => {
+        () = place.ending() => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }

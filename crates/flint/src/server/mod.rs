@@ -10,6 +10,7 @@ mod notify;
 mod operator;
 mod owner;
 mod parts;
+mod places;
 mod refusal;
 mod secret_keys;
 mod stop;
