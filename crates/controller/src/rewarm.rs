@@ -5,7 +5,7 @@ use std::{
     cmp::Reverse,
     collections::{HashMap, HashSet},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use flint_model::{FunctionPath, NamespaceName, Timestamp, Version};
@@ -17,6 +17,8 @@ use crate::{Controller, ControllerError, background::Wanted, turns::Turns};
 const SAMPLE: usize = 1000;
 /// How many are read at once.
 const PAGE: usize = 200;
+/// How long the next one waits for a snapshot: code may take as long as it likes.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Controller {
     /// Makes functions ready again, one after the other, as calls need the processors: in each namespace the
@@ -44,7 +46,8 @@ impl Controller {
             && self.invoker.has_half_its_memory()
         {
             if let Some(anticipation) = self.prepare_wanted(&wanted).await {
-                anticipation.await;
+                // What is not finished by then goes on by itself.
+                let _ = tokio::time::timeout(PATIENCE, anticipation).await;
                 ready += 1;
             }
         }

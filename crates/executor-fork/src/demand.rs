@@ -14,7 +14,7 @@ const WEIGHT: f64 = 0.2;
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
     last: Option<Instant>,
-    /// The moving average of the time between two calls, in seconds.
+    /// The moving average of the time between two calls, in seconds; the length of a pause, after one.
     gap: Option<f64>,
 }
 
@@ -24,8 +24,8 @@ impl Demand {
         if let Some(last) = self.last {
             let gap = now.saturating_duration_since(last).as_secs_f64();
             self.gap = Some(match self.gap {
-                // After a pause the previous rate means nothing.
-                Some(usual) if gap < QUIET.as_secs_f64() => usual + WEIGHT * (gap - usual),
+                // Neither the rate before a pause nor the pause says how often it is called now.
+                Some(usual) if gap.max(usual) < QUIET.as_secs_f64() => usual + WEIGHT * (gap - usual),
                 _ => gap,
             });
         }
@@ -67,6 +67,17 @@ mod tests {
             let (demand, now) = called_every(Duration::from_millis(gap), 50);
             assert_eq!(demand.wanted(now, 4), wanted, "every {gap} ms");
         }
+    }
+
+    #[test]
+    fn after_a_pause_the_new_rhythm_counts_at_once() {
+        let (mut demand, last) = called_every(Duration::from_millis(30), 50);
+        let back = last + Duration::from_secs(600);
+        demand.arrived(back);
+        assert_eq!(demand.wanted(back, 4), 0, "a single call is none");
+        let now = back + Duration::from_millis(10);
+        demand.arrived(now);
+        assert_eq!(demand.wanted(now, 4), 2);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod demand;
 mod executor;
 mod growth;
 mod instance;
+mod permits;
 mod record;
 mod standby;
 mod succession;

@@ -8,6 +8,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::{
+    ForkConfig,
+    growth::{Growth, Purpose},
+    instance::Clone,
+    permits::Permits,
+    succession::Succession,
+    tally::Tally,
+    worth::Worth,
+    zygote::Zygote,
+};
 use flint_executor::{BRING_UP, Fault, Instance, Progress, StartContext, link::Restore};
 use flint_model::{ByteSize, Function, Reuse, SnapshotReport, now_us};
 use flint_runtimes::{
@@ -16,17 +26,6 @@ use flint_runtimes::{
     handler::{HandlerInstance, NotForked, NotFrozen},
     prepare::artefact::SharedArtefact,
     stems::Stems,
-};
-use tokio::sync::Semaphore;
-
-use crate::{
-    ForkConfig,
-    growth::{Growth, Purpose},
-    instance::Clone,
-    succession::Succession,
-    tally::Tally,
-    worth::Worth,
-    zygote::Zygote,
 };
 
 /// How many zygotes a start tries, since one may end in the very moment of the request.
@@ -43,12 +42,12 @@ pub(crate) struct Ground {
     pub(crate) config: ForkConfig,
     pub(crate) tally: Tally,
     /// Limits concurrent successions to [`ForkConfig::made_at_once`].
-    pub(crate) successions: Semaphore,
+    successions: Permits,
 }
 
 impl Ground {
     pub(crate) fn new(house: Arc<House>, stems: Arc<Stems>, config: ForkConfig) -> Self {
-        let successions = Semaphore::new(config.made_at_once.get().min(Semaphore::MAX_PERMITS));
+        let successions = Permits::new(config.made_at_once.get());
         Self { house, stems, config, tally: Tally::default(), successions }
     }
 }
@@ -171,8 +170,7 @@ impl Tree {
             let user = zygote.user();
             // Independent of the function's time limit: a zygote that has not forked a clone by then is
             // considered broken.
-            let deadline = Instant::now() + BRING_UP;
-            let cell = match zygote.clone_for_call(deadline, &self.ground.tally).await {
+            let cell = match zygote.clone_for_call(BRING_UP, &self.ground.tally).await {
                 Ok(cell) => cell,
                 Err(NotForked::Refused(why)) => return Err(platform(why)),
                 Err(NotForked::Platform(why)) => return Err(platform(why)),
@@ -312,19 +310,27 @@ impl Tree {
             return;
         }
         let (tree, ground) = (Arc::downgrade(self), Arc::clone(&self.ground));
+        let namespace = self.function.path.namespace.clone();
         *succession = Some(Succession::begin(async move {
-            let _turn = ground.successions.acquire().await;
-            // The tree has gone, perhaps because another revision was deployed meanwhile.
-            let Some(tree) = tree.upgrade() else { return };
-            match tree.growth(Purpose::Succession).grow(&|_| {}).await {
-                Ok((zygote, _)) => tree.take_over(zygote),
-                // Without a zygote to go on with, later attempts would fail like this one.
-                Err(NotFrozen::Refused(why)) if tree.lacks_zygote() => tree.refuse(&why),
-                Err(reason) => {
-                    tracing::warn!(function = %tree.function.path, ?reason, "no better snapshot could be made to succeed this one");
+            let making = async {
+                // Otherwise the tree has gone, perhaps because another revision was deployed meanwhile.
+                if let Some(tree) = tree.upgrade() {
+                    tree.make_successor().await;
                 }
-            }
+            };
+            ground.successions.make(&namespace, making).await;
         }));
+    }
+
+    async fn make_successor(&self) {
+        match self.growth(Purpose::Succession).grow(&|_| {}).await {
+            Ok((zygote, _)) => self.take_over(zygote),
+            // Without a zygote to go on with, later attempts would fail like this one.
+            Err(NotFrozen::Refused(why)) if self.lacks_zygote() => self.refuse(&why),
+            Err(reason) => {
+                tracing::warn!(function = %self.function.path, ?reason, "no better snapshot could be made to succeed this one");
+            }
+        }
     }
 
     fn succession(&self) -> MutexGuard<'_, Option<Succession>> {
@@ -432,20 +438,19 @@ impl Tree {
 
     /// Measures the memory of all its zygotes, including those that live on for their clones.
     pub(crate) async fn memory(&self) -> ByteSize {
-        let zygotes: Vec<_> = self.zygotes().all().collect();
-        let mut bytes = 0;
-        for zygote in zygotes {
-            bytes += zygote.memory().await.as_u64();
-        }
-        ByteSize::bytes(bytes)
+        self.sum_of(Zygote::memory).await
     }
 
     /// The same as last measured.
     pub(crate) async fn known_memory(&self) -> ByteSize {
+        self.sum_of(Zygote::known_memory).await
+    }
+
+    async fn sum_of(&self, memory: impl AsyncFn(&Zygote) -> ByteSize) -> ByteSize {
         let zygotes: Vec<_> = self.zygotes().all().collect();
         let mut bytes = 0;
         for zygote in zygotes {
-            bytes += zygote.known_memory().await.as_u64();
+            bytes += memory(&zygote).await.as_u64();
         }
         ByteSize::bytes(bytes)
     }

@@ -88,7 +88,7 @@ impl Zygote {
     /// A clone for a call: one forked ahead, or a new one.
     pub(crate) async fn clone_for_call(
         self: &Arc<Self>,
-        deadline: Instant,
+        within: Duration,
         tally: &Tally,
     ) -> Result<Cell, NotForked> {
         self.called();
@@ -101,7 +101,7 @@ impl Zygote {
                 // A new clone primes itself during its inspection by the launcher. In a burst there is no
                 // time for that.
                 let alone = self.turns.available_permits() == FORKS_AT_ONCE;
-                let cell = self.fork(alone, deadline).await;
+                let cell = self.fork(alone, within).await;
                 if cell.is_ok() {
                     tally.forked.one();
                 }
@@ -111,16 +111,21 @@ impl Zygote {
         }
     }
 
-    /// Forks a new clone.
-    pub(crate) async fn fork(&self, prime: bool, deadline: Instant) -> Result<Cell, NotForked> {
-        let turn = tokio::time::timeout_at(deadline.into(), self.turns.acquire()).await;
-        let _turn = turn.map_err(|_| NotForked::Deadline)?;
+    /// Forks a new clone. The zygote has that much time, from when it is this one's turn.
+    pub(crate) async fn fork(&self, prime: bool, within: Duration) -> Result<Cell, NotForked> {
+        let turn = tokio::time::timeout(within, self.turns.acquire()).await;
+        // Not the zygote's fault: it may be forking all the time.
+        let _turn = turn.map_err(|_| {
+            NotForked::Platform(format!(
+                "{FORKS_AT_ONCE} other clones were being forked for {within:?}: the host is overloaded"
+            ))
+        })?;
         let spare = self.spare().pop();
         let place = match spare {
             Some(place) => place,
             None => self.new_place().await?,
         };
-        self.frozen.fork(place, prime, deadline).await
+        self.frozen.fork(place, prime, Instant::now() + within).await
     }
 
     async fn new_place(&self) -> Result<flint_sandbox::Cell, NotForked> {
@@ -140,9 +145,11 @@ impl Zygote {
             while let Some(zygote) = zygote.upgrade()
                 && zygote.spare().len() < SPARE_PLACES
             {
-                match zygote.new_place().await {
-                    Ok(place) => zygote.spare().push(place),
-                    Err(_) => return,
+                let Ok(place) = zygote.new_place().await else { return };
+                let mut spare = zygote.spare();
+                // Each fork of a burst makes some.
+                if spare.len() < SPARE_PLACES {
+                    spare.push(place);
                 }
             }
         });

@@ -135,10 +135,14 @@ async fn connection(mut http: http1::Builder, stream: TcpStream, fronts: Arc<Fro
     let serving = http.timer(ConnectionTimer::default()).serve_connection(TokioIo::new(stream), service);
     tokio::pin!(serving);
     let served = tokio::select! {
+        biased;
         served = serving.as_mut() => served,
         () = place.ending() => {
             serving.as_mut().graceful_shutdown();
-            serving.await
+            tokio::select! {
+                served = serving => served,
+                () = place.without_request() => Ok(()),
+            }
         }
     };
     if let Err(error) = served {

@@ -1,8 +1,8 @@
 //! Places for connections. While all are taken, idle connections make room for those that wait to be accepted:
-//! whoever opens connections and leaves them idle keeps nobody out, not even for as long as one may be idle.
+//! whoever opens connections and leaves them idle keeps nobody out for long.
 //!
-//! Which one makes room is decided as by a page replacement's second chance: a hand goes round, passes over
-//! connections with a request, and over the others once after each of their requests.
+//! Which ones make room is decided as by a page replacement's second chance: a hand goes round, passes over
+//! connections with a request, notes which ones are idle, and ends those that still are after [`IDLE_FOR`].
 
 use std::{
     collections::BTreeMap,
@@ -14,20 +14,31 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
-/// How long a connection has to end before another one makes room, too.
+/// A connection is idle at least for this long before it makes room: enough for a request that is on its way.
+const IDLE_FOR: Duration = Duration::from_millis(250);
+/// How long connections have to end before the hand moves on.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// At most so many are asked to end at a time. The number doubles while none of them ends.
+const AT_ONCE: usize = 64;
 
-/// No request since it was made, or since the hand passed.
-const IDLE: u8 = 0;
-/// Idle, after a request since the hand passed.
-const USED: u8 = 1;
+/// No request yet.
+const NEW: u8 = 0;
 /// A request has no response yet.
-const BUSY: u8 = 2;
-/// Asked to end.
-const ENDING: u8 = 3;
+const BUSY: u8 = 1;
+/// It had a request since the hand passed.
+const USED: u8 = 2;
+/// It had a request, but none since the hand passed.
+const IDLE: u8 = 3;
+/// Asked to end, after a request.
+const ENDING: u8 = 4;
+/// Asked to end before its first request.
+const UNUSED: u8 = 5;
 
 #[derive(Debug)]
 pub(super) struct Places {
@@ -39,13 +50,22 @@ pub(super) struct Places {
 
 #[derive(Debug, Default)]
 struct Taken {
-    by_number: BTreeMap<u64, Arc<Place>>,
+    by_number: BTreeMap<u64, Entry>,
     next: u64,
     /// The last number that was looked at.
     hand: u64,
+    /// When a whole round had nothing to end.
+    in_vain: Option<Instant>,
 }
 
-/// What is known of one connection.
+#[derive(Debug)]
+struct Entry {
+    place: Arc<Place>,
+    /// When it was made, or the hand found that it had a request.
+    since: Instant,
+}
+
+/// What a connection says of itself.
 #[derive(Debug)]
 pub(super) struct Place {
     state: AtomicU8,
@@ -75,22 +95,25 @@ impl Places {
 
     /// Waits for a place.
     pub(super) async fn next(self: &Arc<Self>) -> Holder {
+        let mut at_once = 1;
         let permit = loop {
             if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
                 break permit;
             }
-            self.make_room();
+            self.make_room(at_once);
+            at_once = AT_ONCE.min(at_once * 2);
             let free = Arc::clone(&self.free).acquire_owned();
             // The semaphore is never closed.
             if let Ok(Ok(permit)) = tokio::time::timeout(PATIENCE, free).await {
                 break permit;
             }
         };
-        let place = Arc::new(Place { state: AtomicU8::new(IDLE), ending: self.ending.child_token() });
+        let place = Arc::new(Place { state: AtomicU8::new(NEW), ending: self.ending.child_token() });
+        let entry = Entry { place: Arc::clone(&place), since: Instant::now() };
         let mut taken = self.taken();
         let number = taken.next;
         taken.next += 1;
-        taken.by_number.insert(number, Arc::clone(&place));
+        taken.by_number.insert(number, entry);
         drop(taken);
         Holder { place, number, places: Arc::clone(self), _permit: permit }
     }
@@ -100,23 +123,44 @@ impl Places {
         self.ending.cancel();
     }
 
-    /// Asks the next idle connection to end, if there is one.
-    fn make_room(&self) {
-        let mut taken = self.taken();
-        // Twice round: the first time, all may have been used.
-        for _ in 0..taken.by_number.len() * 2 {
-            let after = taken.by_number.range((Bound::Excluded(taken.hand), Bound::Unbounded)).next();
-            let Some((&number, place)) = after.or_else(|| taken.by_number.first_key_value()) else { return };
-            let ended = place.pass();
-            taken.hand = number;
-            if ended {
-                return;
+    /// Asks the next `count` idle connections to end, or as many as there are.
+    fn make_room(&self, count: usize) {
+        let (now, mut taken) = (Instant::now(), self.taken());
+        let Taken { by_number, hand, in_vain, .. } = &mut *taken;
+        // A round looks at thousands.
+        if in_vain.is_some_and(|then| now < then + PATIENCE) {
+            return;
+        }
+        let (from, mut ended) = (*hand, 0);
+        for range in [(Bound::Excluded(from), Bound::Unbounded), (Bound::Unbounded, Bound::Included(from))] {
+            for (number, entry) in by_number.range_mut(range) {
+                if ended == count {
+                    return;
+                }
+                *hand = *number;
+                ended += usize::from(entry.passed(now));
             }
         }
+        *in_vain = (ended == 0).then_some(now);
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    /// The hand passes; `true` if the connection is asked to end.
+    fn passed(&mut self, now: Instant) -> bool {
+        if self.place.changes(USED, IDLE) {
+            self.since = now;
+        }
+        let ends = now >= self.since + IDLE_FOR
+            && (self.place.changes(IDLE, ENDING) || self.place.changes(NEW, UNUSED));
+        if ends {
+            self.place.ending.cancel();
+        }
+        ends
     }
 }
 
@@ -135,15 +179,16 @@ impl Place {
         self.ending.cancelled().await;
     }
 
-    /// The hand passes; `true` if the connection is asked to end.
-    fn pass(&self) -> bool {
-        let change =
-            |from, to| self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if change(USED, IDLE) || !change(IDLE, ENDING) {
-            return false;
+    /// Resolves some time later if there was no request until then: half a head is not waited for.
+    pub(super) async fn without_request(&self) {
+        tokio::time::sleep(IDLE_FOR).await;
+        if self.state.load(Ordering::Relaxed) != UNUSED {
+            std::future::pending::<()>().await;
         }
-        self.ending.cancel();
-        true
+    }
+
+    fn changes(&self, from: u8, to: u8) -> bool {
+        self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -161,7 +206,20 @@ impl Drop for Holder {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::{sleep, timeout};
+
     use super::*;
+
+    impl Holder {
+        fn is_ending(&self) -> bool {
+            self.place.ending.is_cancelled()
+        }
+
+        fn has_a_request(&self) {
+            self.place.busy();
+            self.place.responded();
+        }
+    }
 
     fn waiting_at(places: &Arc<Places>) -> tokio::task::JoinHandle<Holder> {
         let places = Arc::clone(places);
@@ -169,39 +227,67 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_unused_make_room_first_then_the_idle_and_the_busy_never() {
+    async fn the_unused_make_room_before_those_that_were_used_and_the_busy_never() {
         let places = Places::new(3);
         let (busy, used, unused) = (places.next().await, places.next().await, places.next().await);
         busy.place().busy();
-        used.place().busy();
-        used.place().responded();
+        sleep(IDLE_FOR / 2).await;
+        used.has_a_request();
         let waiting = waiting_at(&places);
         unused.place().ending().await;
-        assert!(!used.place().ending.is_cancelled());
+        assert!(!used.is_ending());
         // It does not end: then another one has to.
         used.place().ending().await;
-        tokio::time::sleep(PATIENCE * 10).await;
-        assert!(!busy.place().ending.is_cancelled() && !waiting.is_finished());
+        sleep(IDLE_FOR * 10).await;
+        assert!(!busy.is_ending() && !waiting.is_finished());
         drop(unused);
-        let next = waiting.await.unwrap();
-        assert!(!next.place().ending.is_cancelled());
+        assert!(!waiting.await.unwrap().is_ending());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_was_just_made_has_time_for_its_request() {
+        let places = Places::new(2);
+        let (slow, call) = (places.next().await, places.next().await);
+        (slow.place().busy(), call.place().busy());
+        let waiting = [waiting_at(&places), waiting_at(&places), waiting_at(&places)];
+        sleep(IDLE_FOR * 4).await;
+        drop(call);
+        for waiting in waiting {
+            let next = waiting.await.unwrap();
+            sleep(IDLE_FOR * 9 / 10).await;
+            assert!(!next.is_ending(), "others wait, but it has only just begun");
+            next.has_a_request();
+            sleep(IDLE_FOR * 9 / 10).await;
+            assert!(!next.is_ending(), "nor is it ended at once when it has had a response");
+        }
+        assert!(!slow.is_ending());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_in_use_outlasts_any_number_of_silent_ones() {
         let places = Places::new(4);
         let used = places.next().await;
-        let mut silent = vec![places.next().await, places.next().await, places.next().await];
-        for _ in 0..100 {
-            used.place().busy();
-            used.place().responded();
-            let waiting = waiting_at(&places);
-            // Oldest first, so that a new one has time to send its request.
-            silent[0].place().ending().await;
-            silent.remove(0);
-            silent.push(waiting.await.unwrap());
-            assert!(!used.place().ending.is_cancelled());
+        let in_use = async {
+            loop {
+                used.has_a_request();
+                sleep(IDLE_FOR / 3).await;
+            }
+        };
+        let silent = async {
+            let mut silent = vec![places.next().await, places.next().await, places.next().await];
+            for _ in 0..100 {
+                let waiting = waiting_at(&places);
+                // Oldest first.
+                silent[0].place().ending().await;
+                silent.remove(0);
+                silent.push(waiting.await.unwrap());
+            }
+        };
+        tokio::select! {
+            () = in_use => {}
+            () = silent => {}
         }
+        assert!(!used.is_ending());
     }
 
     #[tokio::test(start_paused = true)]
@@ -209,12 +295,25 @@ mod tests {
         let places = Places::new(1);
         let only = places.next().await;
         only.place().busy();
-        assert!(tokio::time::timeout(PATIENCE * 100, places.next()).await.is_err());
-        assert!(!only.place().ending.is_cancelled());
+        assert!(timeout(IDLE_FOR * 10, places.next()).await.is_err());
+        assert!(!only.is_ending());
         only.place().responded();
         let waiting = waiting_at(&places);
         only.place().ending().await;
         drop(only);
+        waiting.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_head_is_not_waited_for_but_a_request_is() {
+        let places = Places::new(2);
+        let (half, whole) = (places.next().await, places.next().await);
+        let waiting = waiting_at(&places);
+        (half.place().ending().await, whole.place().ending().await);
+        whole.place().busy();
+        half.place().without_request().await;
+        assert!(timeout(IDLE_FOR * 10, whole.place().without_request()).await.is_err());
+        drop(half);
         waiting.await.unwrap();
     }
 }
