@@ -31,7 +31,7 @@ module Flint
       $stderr.sync = true
       function = load_function
       answer('{"ok":true}') if ENV.key?('__OW_WAIT_FOR_ACK')
-      while (line = @calls.gets)
+      while (line = @calls.gets("\n")) # not by $/, which the function may set
         answer(run(function, line))
       end
       0

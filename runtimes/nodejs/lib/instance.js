@@ -88,7 +88,10 @@ class Instance {
     this.init = init;
     setInitial(init);
     this.environment.settle();
-    if (init.concurrency > 1) this.sideBySide = new (require('./side_by_side').SideBySide)(this.link);
+    if (init.concurrency > 1) {
+      process.on('exit', () => this.finishLines()); // before what the link has gathered is sent
+      this.sideBySide = new (require('./side_by_side').SideBySide)(this.link);
+    }
     try {
       const loaded = load(init.code, init.main || 'main');
       if (typeof loaded.then === 'function') loaded.then((late) => this.onLoaded(late)).catch((error) => this.onLoadFailed(error));
@@ -189,18 +192,17 @@ class Instance {
     this.environment.apply(call.head);
     const { entry } = this; // not called as a method, whose `this` would be the instance
     let result;
+    let promise = null;
     try {
       result = entry(params, new Context(this.init, call.head));
+      // What it returned may throw when it is looked at, here and in `answer`.
+      if (result !== null && typeof result === 'object' && typeof result.then === 'function') promise = Promise.resolve(result);
     } catch (error) {
-      stdio.printError(error);
-      this.fail(call, `An error has occurred: ${describe(error)}`);
+      this.failWith(call, error);
       return;
     }
-    if (result !== null && typeof result === 'object' && typeof result.then === 'function') {
-      Promise.resolve(result).then((value) => this.answer(call, value), (reason) => this.reject(call, reason));
-    } else {
-      this.answer(call, result);
-    }
+    if (promise === null) this.answer(call, result);
+    else promise.then((value) => this.answer(call, value), (reason) => this.reject(call, reason));
   }
 
   /** A rejected promise is an application error: a result with the key `error`. */
@@ -222,20 +224,16 @@ class Instance {
   }
 
   answer(call, result) {
-    let text;
-    if (!isBinary(result)) {
-      try {
-        text = toJson(result);
-      } catch (error) {
-        this.fail(call, error.message);
-        return;
-      }
-      this.afterFlush(call, () => sendJson(this.link, call, text));
-    } else if (isSpent(result)) {
-      this.fail(call, 'The action returned a body that it has read already, or that something is reading: return a clone() of the Response.');
-    } else {
-      this.afterFlush(call, () => sendBinary(this.link, call, result));
+    let text = null;
+    try {
+      if (!isBinary(result)) text = toJson(result);
+      else if (isSpent(result)) throw new ResultError('The action returned a body that it has read already, or that something is reading: return a clone() of the Response.');
+    } catch (error) {
+      this.failWith(call, error);
+      return;
     }
+    if (text !== null) this.afterFlush(call, () => sendJson(this.link, call, text));
+    else this.afterFlush(call, () => sendBinary(this.link, call, result));
   }
 
   /** Calls `send` once the call's output is in the pipes. If it returns a promise, that is of a body, which is then ended. */
@@ -250,7 +248,13 @@ class Instance {
   finish(call, send) {
     const { sideBySide } = this;
     if (sideBySide !== null) sideBySide.finish(call);
-    const streaming = send();
+    let streaming;
+    try {
+      streaming = send();
+    } catch (error) { // thrown by the user's Response
+      this.failWith(call, error);
+      return;
+    }
     if (streaming === undefined) {
       this.end(call, true);
       return;
@@ -259,10 +263,17 @@ class Instance {
       if (sideBySide !== null) sideBySide.finish(call);
       this.link.send(Kind.END, false, call.id);
       this.end(call, true);
-    }, (error) => {
-      if (!(error instanceof ResultError)) stdio.printError(error);
-      this.fail(call, error instanceof ResultError ? error.message : `An error has occurred: ${describe(error)}`);
-    });
+    }, (error) => this.failWith(call, error));
+  }
+
+  /** A call that ends by an error of the function's, or by a result that cannot be sent. */
+  failWith(call, error) {
+    if (error instanceof ResultError) {
+      this.fail(call, error.message);
+      return;
+    }
+    stdio.printError(error);
+    this.fail(call, `An error has occurred: ${describe(error)}`);
   }
 
   fail(call, message) {
@@ -298,8 +309,14 @@ class Instance {
       this.calls.clear();
     }
     if (this.calls.size === 0) this.sendError(0, 'developer', message);
+    this.finishLines();
     for (const id of this.calls.keys()) this.sendError(id, 'developer', message);
     process.exit(EXIT_FAILED);
+  }
+
+  /** If calls are concurrent: sends what they have printed so far, since no more will come. */
+  finishLines() {
+    if (this.sideBySide !== null) for (const call of this.calls.values()) if (call.running) this.sideBySide.finish(call);
   }
 
   abandon(error) {

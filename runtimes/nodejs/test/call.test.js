@@ -42,6 +42,8 @@ const refused = {
   'a promise of a number': ['return Promise.resolve(5);', /dictionary or array/],
   'a throw': ['throw new TypeError("no");', /^An error has occurred: TypeError: no$/],
   'a throw of a string': ['throw "no";', /^An error has occurred: no$/],
+  'a revoked proxy': ['const { proxy, revoke } = Proxy.revocable({}, {}); revoke(); return proxy;', /^An error has occurred: TypeError: .*revoked/],
+  'a Response that throws': ['const r = new Response("x"); Object.defineProperty(r, "headers", { get() { return { get() {}, [Symbol.iterator]() { throw new Error("no"); } }; } }); return r;', /^An error has occurred: Error: no$/],
   'a generator of numbers': ['return (function* () { yield 5; })();', /strings or bytes, not of number/],
   'a stream of numbers': ['return (async function* () { yield 5; })();', /strings or bytes, not of number/],
 };
@@ -53,6 +55,29 @@ for (const [name, [body, message]] of Object.entries(refused)) {
     assert.strictEqual(error.kind, 'developer');
     assert.match(error.message, message);
     assert.deepStrictEqual((await peer.invoke({ fine: true })).result, { fine: true });
+  });
+}
+
+const ends = {
+  'exit': ['process.exit(3);', null],
+  'an error outside of the handler': ['throw new Error("late");', /outside of the handler: Error: late/],
+};
+
+for (const [name, [end, message]] of Object.entries(ends)) {
+  test(`what concurrent calls have begun to print is sent before the process ends: ${name}`, async (t) => {
+    const source = `exports.main = ({ n, last }) => new Promise(() => { process.stdout.write('step ' + n); if (last) setTimeout(() => { ${end} }, 1); });`;
+    const peer = await started(t, source, { init: { concurrency: 2 } });
+    peer.send({ n: 1 });
+    peer.send({ n: 2, last: true });
+    const lines = {};
+    const errors = {};
+    for (let frame = await peer.next(); frame !== null; frame = await peer.next()) {
+      if (frame.kind === Kind.LOG && frame.payload[0] === 1) lines[frame.call] = frame.payload.subarray(1).toString();
+      else if (frame.kind === Kind.ERROR) errors[frame.call] = JSON.parse(frame.payload).message;
+    }
+    assert.deepStrictEqual(lines, { 1: 'step 1', 2: 'step 2' });
+    assert.deepStrictEqual(Object.keys(errors), message === null ? [] : ['1', '2']);
+    for (const text of Object.values(errors)) assert.match(text, message);
   });
 }
 

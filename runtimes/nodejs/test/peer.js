@@ -43,13 +43,13 @@ class Peer {
     return JSON.parse(frame.payload);
   }
 
-  async init(code, main, env = {}) {
+  async init(code, main, env = {}, more = {}) {
     await this.nextJson(Kind.HELLO);
-    this.link.write(encodeFrame(Kind.INIT, false, 0, Buffer.from(JSON.stringify({ code, main, env, namespace: 'guest', name: 'f', version: '0.0.1' }))));
+    this.link.write(encodeFrame(Kind.INIT, false, 0, Buffer.from(JSON.stringify({ code, main, env, namespace: 'guest', name: 'f', version: '0.0.1', ...more }))));
   }
 
-  async start(code, main, env) {
-    await this.init(code, main, env);
+  async start(code, main, env, more) {
+    await this.init(code, main, env, more);
     await this.nextJson(Kind.READY);
     return this;
   }
@@ -104,10 +104,10 @@ function directory(t, files) {
 }
 
 /** A shim that has loaded `source` from a file called `name`. */
-async function started(t, source, { name = 'index.js', main = 'main', flags = [] } = {}) {
+async function started(t, source, { name = 'index.js', main = 'main', flags = [], init = {} } = {}) {
   const peer = new Peer(flags);
   t.after(() => peer.stop());
-  return peer.start(path.join(directory(t, { [name]: source }), name), main);
+  return peer.start(path.join(directory(t, { [name]: source }), name), main, {}, init);
 }
 
 module.exports = { Peer, directory, started };

@@ -59,6 +59,10 @@ class Instance:
             stdio.print_line(f"flint: protocol error: {error}")
             self._fail_quietly(0, "protocol", str(error))
             self._exit(EXIT_PROTOCOL)
+        except BaseException as error:  # raised between two calls, by a signal handler for instance
+            stdio.print_error(error)
+            self._fail_quietly(0, "developer", f"An error has occurred outside of the handler: {describe_failure(error)}")
+            self._exit(_exit_status(error))
 
     @staticmethod
     def identity():
@@ -172,16 +176,16 @@ class Instance:
             result = self.entry.call(params, context)
             if getpid() != self._pid:
                 self._end_fork(None)
-        except Exception as error:
+        except PeerGone:
+            raise
+        except BaseException as error:
+            if not _is_of_call(error):
+                self._end_by(call, error)
+                return
             if getpid() != self._pid:
                 self._end_fork(error)
             stdio.print_error(error)
             result = {"error": text_of(error)}
-        except PeerGone:
-            raise
-        except BaseException as error:
-            self._end_by(call, error)
-            return
         try:
             response = None if type(result) is dict else as_response(result)
             if response is None:
@@ -190,17 +194,16 @@ class Instance:
                 self._answer(call, response)
         except ResultError as error:
             self._fail(call, str(error))
-        except ProtocolError:
+        except (PeerGone, ProtocolError):
             raise
-        except Exception as error:  # raised by a generator, after RESULT
+        except BaseException as error:  # raised by a generator, after RESULT
+            if not _is_of_call(error):
+                self._end_by(call, error)
+                return
             if getpid() != self._pid:
                 self._end_fork(error)
             stdio.print_error(error)
             self._fail(call, f"An error has occurred: {type(error).__name__}: {text_of(error)}")
-        except PeerGone:
-            raise
-        except BaseException as error:
-            self._end_by(call, error)
 
     def _end_fork(self, error):
         """Ends a child process forked by user code that returns from the call, or from a piece of its stream, as Python would: only its
@@ -240,7 +243,7 @@ class Instance:
         except BaseException as error:
             if getpid() != self._pid:
                 self._end_fork(error)
-            if isinstance(error, Exception):
+            if _is_of_call(error):
                 return error
             raise
 
@@ -306,6 +309,12 @@ class Instance:
         """Exits at once, without waiting for user code's threads or exit handlers."""
         stdio.flush()
         os._exit(status & 0xFF)
+
+
+def _is_of_call(error):
+    """Whether it only fails the call in which it was raised, rather than ending the process: also if the call awaited what was cancelled."""
+    cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", ())
+    return isinstance(error, Exception) or isinstance(error, cancelled)
 
 
 def _exit_status(error):

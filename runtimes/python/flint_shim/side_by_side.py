@@ -160,7 +160,8 @@ class _Call:
         self.pieces, self.unreported = [], 0
         self._link, self._lock = link, lock
         self._lines = threading.Lock()
-        self._unfinished = {1: b"", 2: b""}
+        self._unfinished = {1: [], 2: []}
+        self._length = {1: 0, 2: 0}
         self._window = threading.Condition()
         self._unacknowledged = 0
         self._cancelled = self._streams = self._over = False
@@ -169,8 +170,17 @@ class _Call:
 
     def print(self, stream, data):
         with _SENDING, self._lines:
-            *complete, self._unfinished[stream] = (self._unfinished[stream] + data).split(b"\n")
-            self._send_lines(stream, complete)
+            pieces = self._unfinished[stream]
+            pieces.append(data)
+            self._length[stream] += len(data)
+            if b"\n" in data or self._length[stream] > _LONGEST_LINE:
+                *complete, rest = b"".join(pieces).split(b"\n")
+                if len(rest) > _LONGEST_LINE:  # it is split anyway
+                    complete.append(rest)
+                    rest = b""
+                self._unfinished[stream] = [rest] if rest else []
+                self._length[stream] = len(rest)
+                self._send_lines(stream, complete)
 
     def _send_lines(self, stream, lines):
         frames = [encode(LOG, self.number, bytes((stream,)) + line[at:at + _LONGEST_LINE])
@@ -182,10 +192,10 @@ class _Call:
 
     def _send_unfinished(self):
         with self._lines:
-            for stream, line in self._unfinished.items():
-                if line:
-                    self._unfinished[stream] = b""
-                    self._send_lines(stream, [line])
+            for stream, pieces in self._unfinished.items():
+                if pieces:
+                    self._unfinished[stream], self._length[stream] = [], 0
+                    self._send_lines(stream, [b"".join(pieces)])
 
     # --- the link
 
@@ -261,6 +271,8 @@ def serve(instance):
         except ProtocolError as error:
             stdio.print_line(f"flint: protocol error: {error}")
             os._exit(EXIT_PROTOCOL)
+        except Exception as error:  # for want of memory, for instance
+            call.send_json(ERROR, call.number, failure("developer", f"An error has occurred: {type(error).__name__}"))
         finally:
             calls.pop(call.number, None)
 

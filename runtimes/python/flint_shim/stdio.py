@@ -33,7 +33,11 @@ def print_error(error):
     """Prints an exception with its traceback, without the shim's frames."""
     import traceback  # not needed by a call that succeeds
 
-    print_line("".join(traceback.format_exception(type(error), error, _of_user(error.__traceback__))).rstrip())
+    try:
+        text = "".join(traceback.format_exception(type(error), error, _of_user(error.__traceback__))).rstrip()
+    except Exception as unprintable:  # it depends on what the exception says of itself
+        text = f"{type(error).__name__} (and it cannot be printed: {type(unprintable).__name__})"
+    print_line(text)
 
 
 def _of_user(frames):

@@ -81,6 +81,38 @@ class Results(ShimTestCase):
         failed = self.load_error(self.directory({"__main__.py": source + "raise E\n"}))
         self.assertIn("E: <exception str() failed>", failed)
 
+    def test_nor_does_one_without_a_traceback_end_the_process(self):
+        source = "def main(params):\n    raise SyntaxError('no', ('f.py', 1, '3', 'text'))\n"  # the column is no number
+        peer = self.started(source)
+        for _ in range(2):
+            self.assertEqual(peer.invoke().json(), {"error": "no (f.py, line 1)"})
+
+    def test_what_awaits_something_cancelled_fails_its_call_only(self):
+        source = ("import asyncio\nasync def main(params):\n    task = asyncio.ensure_future(asyncio.sleep(60))\n    task.cancel()\n"
+                  "    await task\n")
+        peer = self.started(source)
+        for _ in range(2):
+            self.assertEqual(peer.invoke().json(), {"error": ""})
+
+    def test_what_is_raised_between_calls_is_told_and_ends_the_process(self):
+        peer = self.started("""
+            import signal, threading, time
+            threading.Thread(target=time.sleep, args=(3600,)).start()
+            def too_late(*_):
+                raise TimeoutError("too late")
+            def main(params):
+                signal.signal(signal.SIGALRM, too_late)
+                signal.setitimer(signal.ITIMER_REAL, params["after"])
+                return {}
+        """)
+        self.assertEqual(peer.invoke({"after": 30}).json(), {})  # replaced by the next call's
+        self.assertEqual(peer.invoke({"after": 0.3}).json(), {})
+        error = peer.expect("ERROR")
+        self.assertEqual((error.call, error.json()["kind"]), (0, "developer"))
+        self.assertIn("outside of the handler: TimeoutError: too late", error.json()["message"])
+        self.assertEqual(peer.wait(), 1)
+        self.assertIn("TimeoutError", peer.stderr)
+
     def test_exit_answers_and_ends(self):
         peer = self.started("import sys\ndef main(params):\n    print('bye', end='')\n    sys.exit(3)\n")
         self.assertEqual(peer.invoke().error, {"kind": "developer", "message": "The action exited (SystemExit: 3)."})

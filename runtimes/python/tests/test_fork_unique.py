@@ -8,7 +8,7 @@ from packages import packages_with
 CLONES = 500
 
 GENERATORS = """
-    import os, random, secrets, ssl, string, tempfile, threading, time, uuid
+    import os, random, secrets, ssl, string, tempfile, time, uuid
     from multiprocessing import current_process
     from random import random as imported_random, randint
 
@@ -19,10 +19,10 @@ GENERATORS = """
             "random.random": random.random(), "from random import": imported_random(), "random.randint": randint(0, 2**64),
             "random.Random()": own.random(), "random.SystemRandom": system.random(), "random.gauss": random.gauss(0, 1),
             "random.randbytes": random.getrandbits(128),
-            "os.urandom": os.urandom(16).hex(), "os.getpid": os.getpid(), "secrets": secrets.token_hex(),
+            "os.urandom": os.urandom(16).hex(), "secrets": secrets.token_hex(),
             "uuid1": str(uuid.uuid1()), "uuid1 node": uuid.uuid1().node, "uuid4": str(uuid.uuid4()), "uuid.getnode": uuid.getnode(),
             "ssl.RAND_bytes": ssl.RAND_bytes(16).hex(), "tempfile": tempfile.mktemp(), "authkey": current_process().authkey.hex(),
-            "thread id": threading.get_native_id(), "main thread": threading.main_thread().native_id, "same: Random(42)": chosen.random(), "same: hash": hash("text"),
+            "same: Random(42)": chosen.random(), "same: hash": hash("text"),
             "time": time.time(),
         }
 """
@@ -57,6 +57,17 @@ class Unique(ForkTestCase):
 
     def test_generators(self):
         self.check(self.values(self.frozen(GENERATORS, warmup=({}, {})), CLONES))
+
+    def test_its_process_and_main_thread_are_its_own(self):
+        zygote = self.frozen("""
+            import os, threading
+            def main(params):
+                return [os.getpid(), threading.get_native_id(), threading.main_thread().native_id]
+        """, warmup=({},))
+        for _ in range(3):
+            clone = self.clone(zygote)
+            self.assertEqual(clone.invoke().json(), [clone.pid] * 3)
+            clone.close()
 
     def test_entropy_of_restore_counts(self):
         clone = self.clone(self.frozen("def main(params): return {}"), restore=False)

@@ -173,6 +173,30 @@ COPIES = """
 """
 
 
+PIECES = """
+    def main(params):
+        for _ in range(20000):
+            print(".", end="")
+        print()
+        print("x" * 600_000, end="")
+        print("y", end="\\nand so on")
+        return {}
+"""
+
+
+class Pieces(ShimTestCase):
+    def test_a_line_may_be_printed_in_any_number_of_pieces(self):
+        peer = self.shim()
+        peer.start(Path(self.directory({"function.py": PIECES}), "function.py"), concurrency=2)
+        peer.send("INVOKE", 1, with_head({"activation": "a"}, b"{}"), fin=True)
+        lines = []
+        while (frame := peer.receive()).kind == "LOG":
+            lines.append(frame.payload[1:])
+        self.assertEqual(frame.kind, "RESULT")
+        half = 512 * 1024  # what a frame takes of a line
+        self.assertEqual(lines, [b"." * 20000, b"x" * half, b"x" * (600_000 - half), b"y", b"and so on"])
+
+
 class Copies(ShimTestCase):
     def test_what_a_copy_of_the_process_prints_goes_to_the_real_stdout(self):
         peer = self.shim()
@@ -244,6 +268,10 @@ class Ends(ShimTestCase):
             peer.send("INVOKE", number, with_head({"activation": "b"}, b"{}"), fin=True)
             frame = peer.receive()
             self.assertEqual((frame.kind, frame.call), ("RESULT", number))
+
+    def test_an_exception_without_a_traceback_is_an_answer(self):
+        frame = self.answer(self.started("def main(params):\n    raise SyntaxError('no', ('f.py', 1, '3', 'text'))\n"))
+        self.assertEqual((frame.kind, json.loads(frame.payload[4:])), ("RESULT", {"error": "no (f.py, line 1)"}))
 
     def test_only_text_and_bytes_are_printed(self):
         frame = self.answer(self.started("import sys\ndef main(params):\n    sys.stdout.write(100)\n"))

@@ -41,10 +41,13 @@ public final class Shim {
         String number = System.getenv("FLINT_LINK_FD");
         Environment environment = new Environment();
         environment.remove("FLINT_LINK_FD");
-        int status = new Shim(Link.open(number == null ? 3 : Integer.parseInt(number)), environment).run();
-        System.out.flush();
-        System.err.flush();
-        Runtime.getRuntime().halt(status); // does not wait for user code's threads or shutdown hooks
+        int status = EXIT_FAILED;
+        try {
+            status = new Shim(Link.open(number == null ? 3 : Integer.parseInt(number)), environment).run();
+            flush();
+        } finally {
+            Runtime.getRuntime().halt(status); // does not wait for user code's threads or shutdown hooks
+        }
     }
 
     /** Serves until the link ends; returns the exit status. */
@@ -65,6 +68,9 @@ public final class Shim {
         } catch (ProtocolException error) {
             abandon(error);
             return EXIT_PROTOCOL;
+        } catch (Throwable error) { // for want of memory, for instance: nobody would read the link any more
+            sendErrorIfPossible("developer", failure(error));
+            return EXIT_FAILED;
         }
     }
 
@@ -206,8 +212,12 @@ public final class Shim {
         }
     }
 
-    private void failWith(int call, Throwable error) throws PeerGoneException {
-        fail(call, "An error has occurred (see logs for details): " + printed(error));
+    void failWith(int call, Throwable error) throws PeerGoneException {
+        fail(call, failure(error));
+    }
+
+    private static String failure(Throwable error) {
+        return "An error has occurred (see logs for details): " + printed(error);
     }
 
     /** The exception with its stack trace; its own {@code toString} may fail. */

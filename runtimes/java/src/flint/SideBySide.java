@@ -58,8 +58,7 @@ final class SideBySide {
                 }
                 call = new Call(frame);
                 calls.put(frame.call, call);
-                call.thread.setDaemon(true);
-                call.thread.start();
+                call.begin();
             } else if (frame.kind == Frame.INIT) {
                 throw new ProtocolException("order", "Cannot initialize the action more than once.");
             } else if (call != null) {
@@ -89,6 +88,17 @@ final class SideBySide {
             this.thread = new Thread(this, "flint-call-" + first.call);
         }
 
+        /** Starts its thread; if there can be no more, the call fails and others go on. */
+        void begin() throws PeerGoneException {
+            thread.setDaemon(true);
+            try {
+                thread.start();
+            } catch (OutOfMemoryError error) {
+                calls.remove(first.call);
+                shim.with(this).failWith(first.call, error);
+            }
+        }
+
         @Override
         public void run() {
             CURRENT.set(this);
@@ -99,8 +109,18 @@ final class SideBySide {
             } catch (ProtocolException error) {
                 shim.abandon(error);
                 Runtime.getRuntime().halt(Shim.EXIT_PROTOCOL);
+            } catch (Throwable error) { // for want of memory, for instance
+                answerWith(error);
             } finally {
                 calls.remove(first.call);
+            }
+        }
+
+        private void answerWith(Throwable error) {
+            try {
+                shim.with(this).failWith(first.call, error);
+            } catch (PeerGoneException gone) {
+                Runtime.getRuntime().halt(0);
             }
         }
 

@@ -1,5 +1,10 @@
 package flint;
 
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.OutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
 
@@ -53,6 +58,30 @@ final class CallTest {
         String body = "if (p.isEmpty()) { throw new RuntimeException() { public String getMessage() { throw new IllegalStateException(); } }; } return p;";
         Tests.equal(calls("Object main(Map<String, Object> p)", body, "{}", "{\"a\":1}"),
             List.of(Frame.ERROR + " {\"kind\":\"developer\",\"message\":\"An error has occurred (see logs for details): F$1\"}", Frame.RESULT + " {\"a\":1}"));
+    }
+
+    static void testWantOfMemoryBetweenCallsIsToldAndEndsTheProcess() throws Exception {
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        Link link = new Link(null, out) {
+            @Override
+            Frame receive() {
+                throw new OutOfMemoryError("no room");
+            }
+        };
+        PrintStream before = System.err;
+        System.setErr(new PrintStream(OutputStream.nullOutputStream()));
+        int status;
+        try {
+            status = new Shim(link, new Environment()).run();
+        } finally {
+            System.setErr(before);
+        }
+        Tests.equal(status, Shim.EXIT_FAILED);
+        FrameReader frames = new FrameReader(new ByteArrayInputStream(out.toByteArray()));
+        Tests.equal(frames.next().kind, Frame.HELLO);
+        Frame last = frames.next();
+        Tests.equal(last.kind + " " + last.call, Frame.ERROR + " 0");
+        Tests.contains(new String(last.payload, StandardCharsets.UTF_8), "java.lang.OutOfMemoryError: no room");
     }
 
     static void testACallThatLeavesItsThreadInterruptedDisturbsNoOther() throws Exception {
