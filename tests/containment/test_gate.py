@@ -98,7 +98,7 @@ class Gate(UnderAttack):
         operator = (self.server.data_dir / "operator.json").read_text()
         key = next(part for part in operator.split('"') if len(part) > 40)
         params = {"paths": paths, "host": f"127.0.0.1:{self.server.port}", "operator": key}
-        self.assertEqual(self.attack("fork", "never", body, params), {})
+        self.assertEqual(self.attack("fork", "never", body, params, limits=LONG), {})
 
     def test_before_there_is_a_call_nothing_comes_of_anything(self):
         self.server.put("witness", "nodejs:default", "function main() { return {} }")
@@ -203,9 +203,7 @@ class Gate(UnderAttack):
             with self.subTest(start=start):
                 prepared = self.deploy(f"noise-{start}", "py", PRELUDE + body, start, reuse, limits={"timeout_ms": 290000, "memory_mb": 256}, annotations={"provide-api-key": True})
                 self.assertEqual(prepared["strategy"]["start"], start, prepared)
-                status, record = self.server.invoke(f"noise-{start}", timeout=300)
-                if status == 202:
-                    record = self.server.activation(record["activationId"], seconds=300)
+                _, record = self.record(f"noise-{start}")
                 self.assertEqual(record["response"]["result"], {"metrics": [], "after": 200}, record)
 
     def test_bodies_have_their_bounds(self):

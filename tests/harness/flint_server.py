@@ -171,7 +171,7 @@ class Server:
 
     def cli(self, *arguments, **options):
         return subprocess.run(
-            [FLINT, *arguments], env={**os.environ, "FLINT_URL": self.url}, capture_output=True, timeout=300, **options
+            [FLINT, *arguments], env={**os.environ, "FLINT_URL": self.url}, capture_output=True, timeout=900, **options
         )
 
 

@@ -49,7 +49,7 @@ class Cli(unittest.TestCase):
         import subprocess
 
         environment = {**os.environ, "FLINT_URL": SERVER.url, **env}
-        return subprocess.run([FLINT, *map(str, arguments)], env=environment, capture_output=True, timeout=300)
+        return subprocess.run([FLINT, *map(str, arguments)], env=environment, capture_output=True, timeout=900)
 
     def deploy(self, path, *options, name=None, env=None):
         named = ["--name", name] if name else []

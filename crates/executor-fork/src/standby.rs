@@ -84,7 +84,7 @@ pub(crate) async fn keep(zygote: Weak<Zygote>, most: usize) {
             if !strong.standbys.balance(most) {
                 break;
             }
-            match strong.fork(true, FORK_WITHIN).await {
+            match strong.fork(true, Instant::now() + FORK_WITHIN, FORK_WITHIN).await {
                 Ok(cell) => strong.standbys.kept().ready.push_back(cell),
                 Err(error) => {
                     tracing::debug!(%error, "no standby clone");

@@ -168,9 +168,10 @@ impl Tree {
                 }
             };
             let user = zygote.user();
+            let turn = context.deadline + BRING_UP;
             // Independent of the function's time limit: a zygote that has not forked a clone by then is
             // considered broken.
-            let cell = match zygote.clone_for_call(BRING_UP, &self.ground.tally).await {
+            let cell = match zygote.clone_for_call(turn, BRING_UP, &self.ground.tally).await {
                 Ok(cell) => cell,
                 Err(NotForked::Refused(why)) => return Err(platform(why)),
                 Err(NotForked::Platform(why)) => return Err(platform(why)),

@@ -88,6 +88,7 @@ impl Zygote {
     /// A clone for a call: one forked ahead, or a new one.
     pub(crate) async fn clone_for_call(
         self: &Arc<Self>,
+        deadline: Instant,
         within: Duration,
         tally: &Tally,
     ) -> Result<Cell, NotForked> {
@@ -101,7 +102,7 @@ impl Zygote {
                 // A new clone primes itself during its inspection by the launcher. In a burst there is no
                 // time for that.
                 let alone = self.turns.available_permits() == FORKS_AT_ONCE;
-                let cell = self.fork(alone, within).await;
+                let cell = self.fork(alone, deadline, within).await;
                 if cell.is_ok() {
                     tally.forked.one();
                 }
@@ -111,13 +112,18 @@ impl Zygote {
         }
     }
 
-    /// Forks a new clone. The zygote has that much time, from when it is this one's turn.
-    pub(crate) async fn fork(&self, prime: bool, within: Duration) -> Result<Cell, NotForked> {
-        let turn = tokio::time::timeout(within, self.turns.acquire()).await;
+    /// Forks a new clone, if its turn comes by the deadline. From then on, the zygote has that much time.
+    pub(crate) async fn fork(
+        &self,
+        prime: bool,
+        deadline: Instant,
+        within: Duration,
+    ) -> Result<Cell, NotForked> {
+        let turn = tokio::time::timeout_at(deadline.into(), self.turns.acquire()).await;
         // Not the zygote's fault: it may be forking all the time.
         let _turn = turn.map_err(|_| {
             NotForked::Platform(format!(
-                "{FORKS_AT_ONCE} other clones were being forked for {within:?}: the host is overloaded"
+                "{FORKS_AT_ONCE} other clones were being forked all the time: the host is overloaded"
             ))
         })?;
         let spare = self.spare().pop();

@@ -10,7 +10,8 @@ const JAR = new URL('../../../functions/samples/hello-java/hello.jar', import.me
 let server;
 let ow;
 before(async () => {
-  server = await Server.start();
+  // For Go, on a machine that does much else.
+  server = await Server.start({ FLINT_PREPARE__BUILD_TIMEOUT: '10min' });
   ow = server.client();
 });
 after(() => server.stop());

@@ -40,6 +40,7 @@ const VARIETY: usize = 100;
 
 /// How long the calls accepted by an arm may take to be made, before the next arm.
 const SETTLED_WITHIN: Duration = Duration::from_secs(120);
+const FLINT_VARIETY: &str = "flint-variety-100";
 /// The same number of plain servers, called in turn.
 const PLAIN_VARIETY: &str = "plain-variety-100";
 
@@ -56,7 +57,7 @@ const ARMS: [&str; 14] = [
     "flint-python",
     "plain-node",
     "flint-node-shared",
-    "flint-variety-100",
+    FLINT_VARIETY,
     PLAIN_VARIETY,
     "plain-python",
     "plain-spawn-cat",
@@ -79,7 +80,9 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     };
     scale.rounds = run.effort.rounds(scale.rounds);
     let scratch = janitor::scratch()?;
-    let code = Code::write(scratch.path())?;
+    // A deploy of each takes a snapshot.
+    let wants_many = run.effort.arms.is_empty() || run.effort.arms.iter().any(|arm| arm == FLINT_VARIETY);
+    let code = Code::write(scratch.path(), if wants_many { VARIETY } else { 0 })?;
 
     // Accepting calls is faster than executing them.
     let settings =
@@ -143,10 +146,10 @@ struct Code {
 }
 
 impl Code {
-    fn write(scratch: &Path) -> anyhow::Result<Self> {
+    fn write(scratch: &Path, many: usize) -> anyhow::Result<Self> {
         let code = Self {
             node: scratch.join("hello.js"),
-            many: (0..VARIETY).map(|n| scratch.join(format!("hello-{n}.js"))).collect(),
+            many: (0..many).map(|n| scratch.join(format!("hello-{n}.js"))).collect(),
             python: scratch.join("hello.py"),
             cat: "/bin/cat".into(),
         };
@@ -247,7 +250,7 @@ fn plans(
         plan("plain-node", node, 32, plain(peers.node.address), Some(ProcessTree::new(peers.node.pid()))),
         plan("flint-node", node, 32, through_flint("hello-node"), flint),
         plan("flint-node-shared", Some("hello-shared"), 32, through_flint("hello-shared"), flint),
-        plan_of_many("flint-variety-100", node, 32, flint_variety, flint),
+        plan_of_many(FLINT_VARIETY, node, 32, flint_variety, flint),
         plan(
             "plain-python",
             python,
@@ -352,12 +355,9 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: Option<u64>, binary: u64)
             "flint-stdio-cat-kept / plain-spawn-cat calls/s at 32",
             rate_ratio("flint-stdio-cat-kept", "plain-spawn-cat"),
         ),
-        ("100 functions in turn / one function", rate_ratio("flint-variety-100", "flint-node")),
+        ("100 functions in turn / one function", rate_ratio(FLINT_VARIETY, "flint-node")),
         ("100 plain Node servers in turn / one", rate_ratio(PLAIN_VARIETY, "plain-node")),
-        (
-            "100 functions in turn / 100 plain Node servers in turn",
-            rate_ratio("flint-variety-100", PLAIN_VARIETY),
-        ),
+        ("100 functions in turn / 100 plain Node servers in turn", rate_ratio(FLINT_VARIETY, PLAIN_VARIETY)),
     ]
     .into_iter()
     .filter_map(|(name, ratio)| Some((name.to_owned(), ratio?)))
@@ -370,8 +370,8 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: Option<u64>, binary: u64)
         ("flint-node", "plain-node", 32),
         ("flint-python", "plain-python", 32),
         ("flint-node-shared", "plain-node", 32),
-        ("flint-variety-100", "flint-node", 32),
-        ("flint-variety-100", PLAIN_VARIETY, 32),
+        (FLINT_VARIETY, "flint-node", 32),
+        (FLINT_VARIETY, PLAIN_VARIETY, 32),
     ]
     .into_iter()
     .filter_map(|(a, b, callers)| arm(a, callers)?.compared(arm(b, callers)?))

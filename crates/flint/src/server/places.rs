@@ -248,7 +248,8 @@ mod tests {
     async fn a_connection_that_was_just_made_has_time_for_its_request() {
         let places = Places::new(2);
         let (slow, call) = (places.next().await, places.next().await);
-        (slow.place().busy(), call.place().busy());
+        slow.place().busy();
+        call.place().busy();
         let waiting = [waiting_at(&places), waiting_at(&places), waiting_at(&places)];
         sleep(IDLE_FOR * 4).await;
         drop(call);
@@ -309,7 +310,8 @@ mod tests {
         let places = Places::new(2);
         let (half, whole) = (places.next().await, places.next().await);
         let waiting = waiting_at(&places);
-        (half.place().ending().await, whole.place().ending().await);
+        half.place().ending().await;
+        whole.place().ending().await;
         whole.place().busy();
         half.place().without_request().await;
         assert!(timeout(IDLE_FOR * 10, whole.place().without_request()).await.is_err());

@@ -9,7 +9,7 @@ use super::{logs::Logs, output::Output};
 
 /// How long a process that closed its link may take to exit, during which the kernel frees its memory, before
 /// it is killed.
-const LEAVING: Duration = Duration::from_millis(500);
+const LEAVING: Duration = Duration::from_secs(2);
 /// The kernel kills a whole process tree within this time, unless the machine is overloaded. The answer does
 /// not wait longer.
 const DYING: Duration = Duration::from_millis(40);

@@ -22,6 +22,12 @@ impl Process {
         format!("/proc/{}/{below}", self.0)
     }
 
+    /// Whether it is exiting and has no memory any more: then it has no descriptors either, and its files in
+    /// `/proc` belong to another user.
+    pub(crate) fn is_leaving(self) -> bool {
+        std::fs::read_link(self.path("exe")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// The process id of its parent.
     pub(super) fn parent(self) -> io::Result<u32> {
         // In one read: `fs::read_to_string` makes eight system calls for it.

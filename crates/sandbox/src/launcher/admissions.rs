@@ -47,6 +47,10 @@ impl Launcher {
         let waited = since.elapsed();
         match self.look(sid) {
             Ok(streams) => self.let_in(sid, streams),
+            // What was found then says nothing of what it was.
+            Err(Finding::Passing(_) | Finding::Tampered(_)) if self.has_ended(sid) => {
+                self.refuse(sid, Finding::Ended.into_fault());
+            }
             Err(Finding::Passing(_)) if waited < PATIENCE => self.waiting.push(sid),
             Err(finding) => self.refuse(sid, finding.into_fault()),
         }
@@ -82,6 +86,13 @@ impl Launcher {
         zygote.check_again(candidate.process, live.pid, &group.members()?)?;
         // Alive to the end, so everything was read from one and the same process.
         if pidfd::is_alive(pidfd.as_fd()) { Ok(streams) } else { Err(Finding::Ended) }
+    }
+
+    fn has_ended(&self, sid: u64) -> bool {
+        let Some(Cell { stage: Stage::Waiting { pid, pidfd, .. }, .. }) = self.cells.get(&sid) else {
+            return true;
+        };
+        !pidfd::is_alive(pidfd.as_fd()) || Process(*pid).is_leaving()
     }
 
     fn let_in(&mut self, sid: u64, streams: Vec<String>) {
