@@ -219,6 +219,16 @@ class ActionLoop(unittest.TestCase):
             self.assertEqual(loop.call({"text": "Zoë ☃"}), {"text": "Zoë ☃"})
             loop.end()
 
+    def test_calls_are_lines_whatever_the_function_takes_for_their_end(self):
+        for language, folder, name, _ in self.each():
+            if language != "ruby":
+                continue
+            (folder / name).write_text("def main(args)\n  $/ = nil\n  args\nend\n")
+            loop = Loop(language, folder, ack=False)
+            for n in range(3):
+                self.assertEqual(loop.call({"n": n}), {"n": n})
+            loop.end()
+
     def test_a_ruby_function_finds_its_gems_and_no_arguments(self):
         for language, folder, name, _ in self.each():
             if language != "ruby":
