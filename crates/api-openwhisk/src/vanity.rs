@@ -17,9 +17,11 @@ pub fn web_path(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Option<Stri
         None => headers.get(HOST)?.to_str().ok()?.parse().ok()?,
     };
     let name = host.host().trim_end_matches('.').to_ascii_lowercase();
-    let namespace = hosts.iter().find_map(|host| name.strip_suffix(host.as_str())?.strip_suffix('.'))?;
-    // Deeper subdomains do not exist.
-    (!namespace.is_empty() && !namespace.contains('.')).then_some(())?;
+    let namespace = hosts.iter().find_map(|host| {
+        let namespace = name.strip_suffix(host.as_str())?.strip_suffix('.')?;
+        // Deeper subdomains do not exist, unless another host is one.
+        (!namespace.is_empty() && !namespace.contains('.')).then_some(namespace)
+    })?;
     let path = if matches!(uri.path(), "/" | "") { INDEX } else { uri.path() };
     Some(format!("/api/v1/web/{namespace}{path}"))
 }
@@ -30,7 +32,11 @@ mod tests {
 
     fn path(host: &str, uri: &str) -> Option<String> {
         let headers = HeaderMap::from_iter([(HOST, host.parse().unwrap())]);
-        web_path(&uri.parse().unwrap(), &headers, &["localhost".into(), "faas.example.com".into()])
+        web_path(
+            &uri.parse().unwrap(),
+            &headers,
+            &["localhost".into(), "example.com".into(), "faas.example.com".into()],
+        )
     }
 
     #[test]

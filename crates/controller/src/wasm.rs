@@ -2,14 +2,14 @@
 
 use std::io::{Cursor, Read};
 
-use flint_executor::zip_lists_at_most;
+use flint_executor::{ReadOnce, zip_lists_at_most};
 use flint_model::{Contract, Kind};
 use wasmparser::{Encoding, Parser, Payload};
 
 /// Maximum size of a module in an archive, as for any module that is compiled.
 const LARGEST: u64 = 64 << 20;
 /// Archives with more entries, which is more than are unpacked, are not searched.
-const MOST_ENTRIES: usize = 65_536;
+const MOST_ENTRIES: usize = 10_000;
 
 /// The contract that the code's exports imply; `None` if they imply none or it is not Wasm: what is wrong
 /// with it is reported by its preparation.
@@ -62,6 +62,7 @@ fn module_in(archive: &[u8]) -> Option<Vec<u8>> {
     if !zip_lists_at_most(archive, MOST_ENTRIES) {
         return None;
     }
+    zip::ZipArchive::new(ReadOnce::new(archive)).ok()?;
     let mut archive = zip::ZipArchive::new(Cursor::new(archive)).ok()?;
     let mut modules: Vec<_> = archive
         .file_names()

@@ -56,8 +56,10 @@ async fn relay(
     let (work, spent) = Metered::new(Box::pin(async move {
         let taken = exchange.relay(sender).await;
         if taken {
-            if exchange.answered() {
-                drop(take(&held));
+            if exchange.answered()
+                && let Some(word) = take(&held)
+            {
+                word.complete();
             }
             exchange.finish().await;
         }
@@ -91,8 +93,16 @@ async fn relay(
         }
         (Ok(()), Some(why)) => {
             let fault = running.breach.or(developer(why));
+            if let Some(word) = take(&last_word) {
+                word.broken(&fault);
+            }
             running.end(Some(fault), usage)
         }
-        (Ok(()), None) => running.end(None, usage),
+        (Ok(()), None) => {
+            if let Some(word) = take(&last_word) {
+                word.complete();
+            }
+            running.end(None, usage)
+        }
     }
 }

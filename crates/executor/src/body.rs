@@ -44,7 +44,8 @@ pub fn body_channel() -> (BodySender, BodyReceiver) {
 }
 
 /// A reserved slot for the report that a body broke off. Reserved at the start, so that the report gets
-/// through even when the receiver has not taken a piece for long and the channel is full.
+/// through even when the receiver has not taken a piece for long and the channel is full. Dropping it reports
+/// that, too: what sends the body may be ended at any moment.
 #[derive(Debug)]
 pub struct LastWord(Option<mpsc::OwnedPermit<Result<Bytes, BodyError>>>);
 
@@ -56,10 +57,25 @@ impl LastWord {
 
     /// Reports that the body is incomplete. Without that report the end of the stream would be taken for the
     /// end of the body.
-    pub fn broken(self, why: &(impl std::fmt::Display + ?Sized)) {
-        if let Some(room) = self.0 {
-            room.send(Err(BodyError::Broken(why.to_string())));
+    pub fn broken(mut self, why: &(impl std::fmt::Display + ?Sized)) {
+        self.report(why.to_string());
+    }
+
+    /// The whole body has been sent.
+    pub fn complete(mut self) {
+        self.0 = None;
+    }
+
+    fn report(&mut self, why: String) {
+        if let Some(room) = self.0.take() {
+            room.send(Err(BodyError::Broken(why)));
         }
+    }
+}
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        self.report("the call was ended".to_owned());
     }
 }
 
@@ -86,5 +102,31 @@ impl Body {
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
         Self::Full(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_ends_when_its_sender_says_so_and_not_when_it_is_ended() {
+        for complete in [true, false] {
+            let (sender, body) = body_channel();
+            let last_word = LastWord::of(&sender);
+            let task = tokio::spawn(async move {
+                let _held = sender.send(Ok(Bytes::from_static(b"a part"))).await;
+                if complete {
+                    last_word.complete();
+                } else {
+                    let _word = last_word;
+                    std::future::pending::<()>().await;
+                }
+            });
+            tokio::task::yield_now().await;
+            task.abort();
+            let collected = Body::Stream(body).collect(100).await;
+            assert_eq!(collected.is_ok(), complete, "{collected:?}");
+        }
     }
 }

@@ -36,4 +36,4 @@ pub use media_type::media_type;
 pub use patience::{Late, until};
 pub use prepared::{FunctionSource, PrepareError, Prepared, Progress};
 pub use reply::{CallEnd, Invoked, Reply, ReplyHead};
-pub use zip_list::zip_lists_at_most;
+pub use zip_list::{ReadOnce, zip_lists_at_most};

@@ -1,4 +1,6 @@
-//! Counts the entries of a zip archive before the archive is opened.
+//! Bounds what it takes to open an untrusted zip archive.
+
+use std::io::{Cursor, Error, Read, Result, Seek, SeekFrom};
 
 /// The signature of an entry in the central directory, at the end of a zip archive.
 const ENTRY: [u8; 4] = *b"PK\x01\x02";
@@ -13,9 +15,59 @@ pub fn zip_lists_at_most(archive: &[u8], entries: usize) -> bool {
     listed.take(entries.saturating_add(1)).count() <= entries
 }
 
+/// A zip archive to be opened by way of trial, after which it can be opened without this.
+///
+/// A reader that cannot read the list of entries goes on with an earlier end of the archive, of which there
+/// can be millions that all name the same long list. Not much more is read here than a correct archive takes.
+#[derive(Debug)]
+pub struct ReadOnce<'a> {
+    archive: Cursor<&'a [u8]>,
+    left: u64,
+}
+
+impl<'a> ReadOnce<'a> {
+    /// The archive, of which twice its length may be read: once to find its end, and once to list its entries.
+    pub fn new(archive: &'a [u8]) -> Self {
+        Self { archive: Cursor::new(archive), left: 2 * archive.len() as u64 + SPARE }
+    }
+}
+
+/// For small archives.
+const SPARE: u64 = 64 << 10;
+
+impl Read for ReadOnce<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let read = self.archive.read(buffer)?;
+        self.left = self
+            .left
+            .checked_sub(read as u64)
+            .ok_or_else(|| Error::other("its list of entries is damaged, and others before it are too"))?;
+        Ok(read)
+    }
+}
+
+impl Seek for ReadOnce<'_> {
+    fn seek(&mut self, to: SeekFrom) -> Result<u64> {
+        self.archive.seek(to)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_archive_can_be_read_twice_and_no_more() {
+        let archive = vec![7; 1 << 20];
+        let mut once = ReadOnce::new(&archive);
+        let mut read = Vec::new();
+        for again in [true, true, false] {
+            once.seek(SeekFrom::Start(0)).unwrap();
+            read.clear();
+            assert_eq!(once.read_to_end(&mut read).is_ok(), again);
+        }
+        assert!(once.read(&mut [0]).is_err());
+    }
 
     #[test]
     fn entries_are_counted_wherever_they_are() {

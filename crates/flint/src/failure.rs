@@ -59,7 +59,8 @@ impl Failure {
 
     /// From an error response of the server.
     pub(crate) fn refused(error: ErrorDetail) -> Self {
-        Self { exit: Exit::Refused, code: error.code, message: error.message, hint: error.hint }
+        let exit = if error.code == "function_failed" { Exit::FunctionFailed } else { Exit::Refused };
+        Self { exit, code: error.code, message: error.message, hint: error.hint }
     }
 }
 

@@ -282,7 +282,9 @@ fn serve() -> ! {
                 check(|| unsafe { libc::ptrace(libc::PTRACE_ATTACH, pid, 0, 0) as i32 })
             }
             "dumpable" => check(|| unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) }),
-            "subreaper" => check(|| unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }),
+            "subreaper" => {
+                check(|| unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_u64 << 32, 0, 0, 0) })
+            }
             "shmget" => check(|| unsafe { libc::shmget(libc::IPC_PRIVATE, 4096, 0o600) }),
             "listener" => check(|| unsafe {
                 let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;

@@ -92,6 +92,9 @@ fn copy(
         if !entry.path.components().all(|part| matches!(part, Component::Normal(_))) {
             return Err(damaged("its path in the manifest leads out of the backup"));
         }
+        if !source.exists() {
+            return Err(damaged("it is missing: use another backup"));
+        }
         let hash = copy_file(&source, &to.join(&entry.path), entry.bytes, &mut meter)
             .map_err(file_fault(OPERATION, &source))?;
         if hash != entry.hash {

@@ -32,11 +32,11 @@ pub(crate) async fn serve(
     let refused = |refusal: Refusal| web::refused(refusal, &parts.headers, &transaction);
     let routed = match routing {
         Ok(Routing::To(routed)) => *routed,
-        Ok(Routing::Nobody) => return refused(ControllerError::NotFound.into()),
-        // A CORS preflight request.
-        Ok(Routing::OtherMethods(_)) if parts.method == Method::OPTIONS => {
+        // A CORS preflight request, which is answered for every path.
+        Ok(Routing::OtherMethods(_) | Routing::Nobody) if parts.method == Method::OPTIONS => {
             return web::preflight(&parts.headers, &transaction);
         }
+        Ok(Routing::Nobody) => return refused(ControllerError::NotFound.into()),
         Ok(Routing::OtherMethods(methods)) => return other_methods(&methods, refused),
         Err(error) => return refused(error.into()),
     };

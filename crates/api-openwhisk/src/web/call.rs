@@ -88,6 +88,10 @@ async fn answer(
     } else if is_options {
         return Ok(answer::empty());
     }
+    // There is one: what is in a second one would not be looked at, and yet be passed on.
+    if let Some(first) = asked.headers.get(AUTHORIZATION).cloned() {
+        asked.headers.insert(AUTHORIZATION, first);
+    }
     let (user, is_key) = caller(controller, &asked.headers).await?;
     // A page asks by OPTIONS what it may send before it sends any secret.
     if !is_options && !permission::is_allowed(exported.annotations(), &asked.headers, user.is_some()) {
@@ -99,7 +103,7 @@ async fn answer(
     }
     let speaks_http = target.projection == Projection::Http && exported.speaks_http();
     let (body, head) = match speaks_http {
-        true => request(controller, &asked, &target, body)?,
+        true => request(controller, &asked, &target, body).await?,
         false => {
             let limit = exported.owner.limits().bounds.max_payload.as_u64();
             let too_large = |size| ControllerError::TooLarge { what: "Request", size, allowed: limit }.into();
@@ -182,7 +186,7 @@ fn input(
 }
 
 /// The request for a function that speaks HTTP: without what belongs to the connection.
-fn request(
+async fn request(
     controller: &Controller,
     asked: &Asked<'_>,
     target: &Target<'_>,
@@ -199,11 +203,13 @@ fn request(
         headers,
     };
     let allowed = controller.config().limits.bounds.max_body.as_u64();
-    if let Some(size) = content_length(&asked.headers).filter(|size| *size > allowed) {
-        return Err(ControllerError::TooLarge { what: "Request", size, allowed }.into());
-    }
+    let too_large = |size| ControllerError::TooLarge { what: "Request", size, allowed }.into();
     let body = match http_body::Body::is_end_stream(&body) {
         true => Bytes::new().into(),
+        // It is refused, and read: a client that is still writing would not see the refusal.
+        false if content_length(&asked.headers).is_some_and(|size| size > allowed) => {
+            whole_body(body, allowed, too_large).await?.into()
+        }
         false => stream::incoming(body, allowed),
     };
     Ok((body, Some(Box::new(head))))

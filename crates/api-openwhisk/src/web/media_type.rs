@@ -27,7 +27,7 @@ const TEXT: &[&str] = &[
 impl MediaType {
     /// Reads `type/subtype[; parameter=value]…`; `None` when it is not that.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split(';');
+        let mut parts = unquoted(text);
         let essence = parts.next()?.trim();
         let (kind, subtype) = essence.split_once('/')?;
         (is_token(kind) && is_token(subtype)).then_some(())?;
@@ -81,6 +81,17 @@ impl MediaType {
     }
 }
 
+/// The parts between semicolons, except those within quotation marks.
+fn unquoted(text: &str) -> impl Iterator<Item = &str> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.split(move |sign: char| {
+        let was_escaped = escaped;
+        escaped = quoted && sign == '\\' && !was_escaped;
+        quoted ^= sign == '"' && !was_escaped;
+        sign == ';' && !quoted
+    })
+}
+
 fn is_token(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
@@ -107,6 +118,7 @@ mod tests {
             "application/javascript",
             "application/x-www-form-urlencoded",
             "application/x-mine; charset=utf-8",
+            "application/x-mine; note=\"\\\";\"; charset=utf-8",
         ] {
             assert!(!of(text).is_binary(), "{text}");
         }
@@ -117,6 +129,9 @@ mod tests {
             "application/x-mine",
             "multipart/form-data; boundary=x",
             "multipart/form-data; boundary=x; charset=utf-8",
+            "multipart/form-data; boundary=\"a;b\"",
+            "application/x-mine; note=\"; charset=utf-8\"",
+            "application/x-mine; note=\"\\\"; charset=utf-8\"",
         ] {
             assert!(of(bytes).is_binary(), "{bytes}");
         }

@@ -85,6 +85,7 @@ async fn an_api_is_created_shown_served_and_deleted() {
     assert_eq!(api.call("DELETE", &gone, None).await.status, 200);
     assert_eq!(list(&api, "").await, Vec::<Value>::new());
     assert_eq!(ask(&api, "GET", "/hello/world").await.refusal().0, 404);
+    assert_eq!(ask(&api, "OPTIONS", "/hello/world").await.status, 200, "it is answered for every path");
     assert_eq!(api.call("DELETE", &gone, None).await.refusal().0, 404);
 }
 

@@ -48,6 +48,7 @@ impl Controller {
                     in_flight,
                     room,
                     running: None,
+                    refused: 0,
                 });
             }
             None => {
@@ -134,6 +135,7 @@ impl Controller {
                         in_flight,
                         room,
                         running,
+                        refused: 0,
                     });
                 }
             }

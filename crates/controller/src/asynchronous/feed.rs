@@ -184,7 +184,8 @@ impl Controller {
             return true;
         }
         let Some(in_flight) = place(&self.accounts.of(&call.namespace)) else { return false };
-        let Some(room) = rooms.pop() else { return false };
+        let Some(mut room) = rooms.pop() else { return false };
+        room.shrink_to(call.arguments.len());
         self.accepted.leased().insert(call.activation);
         let waited = self.stores.clock.now().as_millis().saturating_sub(call.accepted.as_millis());
         let now = Instant::now();
@@ -200,6 +201,7 @@ impl Controller {
             in_flight,
             room,
             running: None,
+            refused: 0,
         });
         true
     }

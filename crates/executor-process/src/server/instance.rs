@@ -359,7 +359,7 @@ async fn relay(
     };
     match &fault {
         Some(fault) => last_word.broken(fault),
-        None => drop(last_word),
+        None => last_word.complete(),
     }
     drop(caller);
     let reusable = fault.as_ref().is_none_or(Fault::is_the_callers);

@@ -241,7 +241,7 @@ async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: on
     };
     match &fault {
         Some(fault) => last_word.broken(fault),
-        None => drop(last_word),
+        None => last_word.complete(),
     }
     drop(caller);
     let _ = ended.send(outcome::end(pump.logs, usage, reusable, fault));

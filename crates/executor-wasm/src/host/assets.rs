@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use flint_executor::{PrepareError, zip_lists_at_most};
+use flint_executor::{PrepareError, ReadOnce, zip_lists_at_most};
 use flint_model::ByteSize;
 use zip::{ZipArchive, result::ZipError};
 
@@ -87,6 +87,7 @@ impl<'a> PackageArchive<'a> {
                 bounds.entries
             )));
         }
+        ZipArchive::new(ReadOnce::new(code)).map_err(damaged)?;
         let mut archive = ZipArchive::new(Cursor::new(code)).map_err(damaged)?;
         let (mut modules, mut assets) = (Vec::new(), Vec::new());
         for index in 0..archive.len() {

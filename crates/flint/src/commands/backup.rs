@@ -33,10 +33,18 @@ pub(crate) async fn backup(args: &BackupArgs, json: bool) -> anyhow::Result<Exit
     check_data(data_dir)?;
     let target = std::path::absolute(&args.target)
         .map_err(|error| Failure::usage(format!("{}: {error}", args.target.display())))?;
+    let Some(shown) = target.to_str() else {
+        return Err(Failure::usage(format!("{}: the path is not UTF-8", target.display())).into());
+    };
+    // What cannot be seen from here is for the server to say.
+    let mut there = fs::read_dir(&target).into_iter().flatten().flatten();
+    if there.any(|entry| entry.file_name() != "lost+found") {
+        return Err(Failure::usage(format!("{shown} is not empty: name a new directory")).into());
+    }
     let progress = Progress::start(format!("copying {}", data_dir.display()));
     let (files, bytes) = match Admin::server_of(&config).await? {
         Some(client) => {
-            let body = json!({ "to": target }).to_string().into();
+            let body = json!({ "to": shown }).to_string().into();
             let answer = client
                 .request(Method::POST, "/v1/backup", "application/json", Some(("application/json", body)))
                 .await?;
@@ -45,7 +53,11 @@ pub(crate) async fn backup(args: &BackupArgs, json: bool) -> anyhow::Result<Exit
         }
         None => {
             let store = open_unserved(&config).await?;
-            let copied = store.backup(&target, |_| {}).await.map_err(explain_store);
+            let copied = store.backup(&target, |_| {}).await.map_err(|error| match error {
+                // Of the target, as a rule: what it says is all there is to say.
+                StoreError::Failed { .. } => Failure::new(Exit::Local, "backup_failed", error.to_string()),
+                error => explain_store(error),
+            });
             let closed = store.close().await.map_err(explain_store);
             let copied = copied?;
             closed?;
@@ -54,17 +66,16 @@ pub(crate) async fn backup(args: &BackupArgs, json: bool) -> anyhow::Result<Exit
     };
     drop(progress);
     match json {
-        true => print_json(&json!({ "to": target, "files": files, "bytes": bytes }))?,
-        false => {
-            print_line(&format!("copied {files} files ({}) to {}", human_size(bytes), target.display()))?
-        }
+        true => print_json(&json!({ "to": shown, "files": files, "bytes": bytes }))?,
+        false => print_line(&format!("copied {files} files ({}) to {shown}", human_size(bytes)))?,
     }
     Ok(Exit::Ok)
 }
 
 pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Exit> {
     let config = config::load(&args.data, None)?.config;
-    let data_dir = config.server.data_dir;
+    // Where it is a link, what it leads to is replaced.
+    let data_dir = fs::canonicalize(&config.server.data_dir).unwrap_or(config.server.data_dir);
     if !args.source.is_dir() {
         return Err(Failure::usage(format!(
             "{} is not a directory that `flint backup` made",
@@ -129,7 +140,7 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
     drop(progress);
     if json {
         print_json(
-            &json!({ "to": data_dir, "files": summary.files, "bytes": summary.bytes, "old_data": aside, "kept_key": kept_key }),
+            &json!({ "to": data_dir.to_string_lossy(), "files": summary.files, "bytes": summary.bytes, "old_data": aside.map(|aside| aside.to_string_lossy().into_owned()), "kept_key": kept_key }),
         )?;
     } else {
         print_line(&format!(

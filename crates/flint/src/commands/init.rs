@@ -17,7 +17,9 @@ pub(crate) fn run(args: &InitArgs, json: bool) -> anyhow::Result<Exit> {
     let name = name_of(&directory)?;
     let files = project::write(args.lang, &name, &directory)?;
     if json {
-        print_json(&serde_json::json!({ "directory": directory, "name": name, "files": files }))?;
+        print_json(
+            &serde_json::json!({ "directory": directory.to_string_lossy(), "name": name, "files": files }),
+        )?;
         return Ok(Exit::Ok);
     }
     let shown = directory.display();

@@ -174,6 +174,7 @@ impl Target {
             Ok(there) if there.is_dir() => Err(std::io::ErrorKind::IsADirectory.into()),
             // A pipe's reader would take an opening and closing for the end.
             Ok(there) if !there.is_file() => Ok(()),
+            Err(error) if path.as_os_str().as_encoded_bytes().ends_with(b"/") => Err(error),
             _ => {
                 access(Self::place(path).1, Access::WRITE_OK | Access::EXEC_OK).map_err(std::io::Error::from)
             }

@@ -39,11 +39,19 @@ struct Layer {
 
 /// Reads the file, the environment and the command line. `listen` is the option of `flint up`.
 pub(crate) fn load(args: &DataArgs, listen: Option<&str>) -> Result<Loaded, Failure> {
-    load_from(
-        args,
-        listen,
-        env::vars_os().filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?))),
-    )
+    let mut environment = Vec::new();
+    for (name, value) in env::vars_os() {
+        // A name that is not UTF-8 is none of Flint's.
+        let Ok(name) = name.into_string() else { continue };
+        match value.into_string() {
+            Ok(value) => environment.push((name, value)),
+            Err(value) if name.starts_with("FLINT_") && name.contains("__") => {
+                return Err(Failure::usage(format!("{name}={}: it is not UTF-8", value.display())));
+            }
+            Err(_) => {}
+        }
+    }
+    load_from(args, listen, environment.into_iter())
 }
 
 fn load_from(

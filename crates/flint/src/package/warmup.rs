@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Read,
     path::{Path, PathBuf},
 };
 
@@ -60,7 +61,10 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
             file.display()
         )));
     }
-    fs::read(file).map_err(|error| cannot_read(file, &error))
+    let mut content = Vec::new();
+    // A device or a pipe has no length.
+    let read = fs::File::open(file).and_then(|open| open.take(2 * most.as_u64()).read_to_end(&mut content));
+    read.map(|_| content).map_err(|error| cannot_read(file, &error))
 }
 
 #[cfg(test)]

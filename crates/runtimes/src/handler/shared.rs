@@ -4,7 +4,7 @@
 //! ends the others too. A call that is held up by its caller does not.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -38,7 +38,7 @@ pub struct SharedInstance {
     id: InstanceId,
     sandbox: Arc<Sandbox>,
     hub: Arc<Hub>,
-    driver: JoinHandle<()>,
+    driver: Mutex<Option<JoinHandle<()>>>,
     /// The tasks that stream the rest of answers.
     relays: Mutex<JoinSet<()>>,
     /// Keeps the code on disk for as long as the sandbox sees it.
@@ -50,11 +50,15 @@ impl SharedInstance {
     pub fn new(id: InstanceId, cell: Cell, artefact: SharedArtefact) -> Self {
         let hub = Hub::new();
         let driver = tokio::spawn(Arc::clone(&hub).drive(Arc::clone(&cell.sandbox), cell.channel));
-        let relays = Mutex::default();
+        let (driver, relays) = (Mutex::new(Some(driver)), Mutex::default());
         Self { id, sandbox: cell.sandbox, hub, driver, relays, _artefact: artefact }
     }
 
-    fn relays(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
+    fn driver(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.driver.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn relays(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.relays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,6 +66,8 @@ impl SharedInstance {
 /// How long after the deadline the shim may take to end a call whose answer has begun, since it may only be
 /// waiting for the answer to be read.
 const GRACE: Duration = Duration::from_millis(500);
+/// How long calls may take to learn of the end of a stopped instance, and their callers to read the rest.
+const LAST_WORDS: Duration = Duration::from_millis(50);
 
 /// A call in progress.
 struct Running {
@@ -193,16 +199,26 @@ impl Instance for SharedInstance {
 
     async fn stop(&self) {
         ending::completely(&self.sandbox).await;
+        // It tells the calls of the end, which comes to it as it has come here.
+        let mut driver = self.driver().take();
+        if let Some(driver) = &mut driver
+            && tokio::time::timeout(LAST_WORDS, &mut *driver).await.is_err()
+        {
+            driver.abort();
+        }
         let mut relays = std::mem::take(&mut *self.relays());
+        // Those whose callers read have ended by then.
+        let _ = tokio::time::timeout(LAST_WORDS, async { while relays.join_next().await.is_some() {} }).await;
         relays.shutdown().await;
-        self.driver.abort();
     }
 }
 
 impl Drop for SharedInstance {
     fn drop(&mut self) {
         self.sandbox.kill();
-        self.driver.abort();
+        if let Some(driver) = self.driver().take() {
+            driver.abort();
+        }
     }
 }
 
@@ -258,7 +274,7 @@ async fn relay(mut running: Running, first: Bytes, caller: BodySender, ended: on
     let fault = hand_on(&mut running, first, caller).await.err();
     match &fault {
         Some(fault) => last_word.broken(fault),
-        None => drop(last_word),
+        None => last_word.complete(),
     }
     if fault == Some(Fault::Deadline) {
         running.let_go().await;

@@ -44,7 +44,7 @@ impl Relay {
         };
         match &fault {
             Some(fault) => self.last_word.broken(fault),
-            None => drop(self.last_word),
+            None => self.last_word.complete(),
         }
         drop(self.caller);
         let Running { mut channel, sandbox, mut logs, began, .. } = self.running;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
-use flint_executor::{PrepareError, zip_lists_at_most};
+use flint_executor::{PrepareError, ReadOnce, zip_lists_at_most};
 use zip::result::ZipError;
 
 use super::{
@@ -20,8 +20,8 @@ const TYPE: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
-/// Longest target of a link: that of a path.
-const LONGEST_TARGET: u64 = 4096;
+/// Longest target of a link, as of a name.
+const LONGEST_TARGET: u64 = 1024;
 /// Most bytes between two entries of a tar archive: long names, extensions, the map of a sparse file. The tar
 /// reader keeps all of them in memory.
 const BETWEEN_ENTRIES: u64 = 1 << 20;
@@ -40,6 +40,7 @@ pub(super) fn zip(
             limits.entries
         )));
     }
+    zip::ZipArchive::new(ReadOnce::new(code)).map_err(damaged)?;
     let mut archive = zip::ZipArchive::new(Cursor::new(code)).map_err(damaged)?;
     if let Some(said) = entries_said(code)
         && said != archive.len()

@@ -105,6 +105,16 @@ impl Shelf {
         let format = format!("{:?}", function.code.format);
         let main = function.main.as_deref().unwrap_or_default();
         let digest = function.code.digest.to_string();
+        // Java's class archive is written by the function's code, called with its parameters and limited to its
+        // memory: it is for functions of those alone, and of their owner.
+        let trained = match engine {
+            Engine::Language(runtime) if runtime.family == Family::Java => {
+                let parameters = serde_json::to_string(&function.parameters).unwrap_or_default();
+                format!("\n{} {} {parameters}", function.path.namespace, function.limits.memory.as_u64())
+            }
+            _ => String::new(),
+        };
+        let contract = contract + &trained;
         let text = [LAYOUT, &digest, &format, function.kind.as_str(), main, &runtime, shim, &contract];
         blake3::hash(text.join("\n").as_bytes()).to_hex()[..32].to_owned()
     }

@@ -252,7 +252,11 @@ fn unpack(
     record.code = entry::find(engine, folder, function)?;
     record.script = entry::script(engine, folder);
     if record.code.ends_with("/exec") {
-        let program = folder.join("exec");
+        // It may be a link, to another file of the archive.
+        let program = folder.join("exec").canonicalize().map_err(|error| failed("finding 'exec'", &error))?;
+        if !folder.canonicalize().is_ok_and(|folder| program.starts_with(folder)) {
+            return Err(bad("the archive's 'exec' leads out of its folder"));
+        }
         let made = fs::set_permissions(&program, fs::Permissions::from_mode(0o755));
         made.map_err(|error| failed("making 'exec' executable", &error))?;
     } else if function.contract != Contract::Handler && record.script.is_none() {

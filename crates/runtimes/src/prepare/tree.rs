@@ -7,6 +7,7 @@ use std::{
     mem,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Component, Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use flint_executor::PrepareError;
@@ -18,6 +19,8 @@ use crate::{
 };
 
 const LONGEST_NAME: usize = 1024;
+/// How long an archive's links may take to follow: each may lead through many others.
+const FOLLOWED_WITHIN: Duration = Duration::from_secs(20);
 const DEEPEST: usize = 64;
 /// How many bytes are written between two checks of the free space.
 const BYTES_A_LOOK: u64 = 16 << 20;
@@ -221,11 +224,30 @@ impl<'a> Tree<'a> {
             symlink(target, self.root.join(path)).map_err(|error| self.cannot_write(path, &error))?;
         }
         let root = self.root.canonicalize().map_err(|error| failed("unpacking the archive", &error))?;
+        let began = Instant::now();
         for path in links.keys() {
-            if let Ok(end) = self.root.join(path).canonicalize()
-                && !end.starts_with(&root)
-            {
-                return Err(bad(format!("the archive's link '{}' leads out of its folder", path.display())));
+            if began.elapsed() > FOLLOWED_WITHIN {
+                return Err(bad(format!(
+                    "the archive's {} links take longer than {FOLLOWED_WITHIN:?} to follow: pack the files themselves instead",
+                    links.len()
+                )));
+            }
+            match self.root.join(path).canonicalize() {
+                Ok(end) if !end.starts_with(&root) => {
+                    return Err(bad(format!(
+                        "the archive's link '{}' leads out of its folder",
+                        path.display()
+                    )));
+                }
+                Ok(_) => {}
+                // What it names may come with the runtime, or with nothing.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    return Err(bad(format!(
+                        "the archive's link '{}' cannot be followed: {error}",
+                        path.display()
+                    )));
+                }
             }
         }
         if self.files.is_empty() {

@@ -54,6 +54,9 @@ impl Finding {
 /// The number of the link's descriptor.
 const LINK: i32 = 3;
 
+/// How many descriptors more than its zygote a clone may have before it is admitted.
+const OPENED_MAX: usize = 64;
+
 /// How long the zygote may keep a descriptor that it was sent for a clone.
 const DESCRIPTORS_PASS: Duration = Duration::from_secs(2);
 /// How long a clone may take from when it was first seen until it is admitted.
@@ -116,6 +119,10 @@ impl Zygote {
             match Process(*member).parent().map_err(Finding::from) {
                 Ok(parent) if parent == process.0 => {
                     return tampered("it has forked before it was admitted");
+                }
+                // Also one whose parent it was, and that has ended.
+                Ok(parent) if parent != main.0 && *member != process.0 => {
+                    return tampered("a process that is not the zygote's child is left in its sandbox");
                 }
                 Ok(_) | Err(Finding::Ended) => {}
                 Err(finding) => return Err(finding),
@@ -208,7 +215,18 @@ impl Baseline {
         {
             return Ok(all);
         }
-        Ok(folder.descriptors()?)
+        let all = folder.descriptors()?;
+        self.few(&all)?;
+        Ok(all)
+    }
+
+    /// A clone opens a few descriptors before it is admitted; all of two processes are compared with each
+    /// other, while nothing else of the launcher's goes on.
+    fn few(&self, descriptors: &[Descriptor]) -> Result<(), Finding> {
+        match descriptors.len() > self.descriptors.len() + OPENED_MAX {
+            true => tampered(format!("it has opened {OPENED_MAX} descriptors or more")),
+            false => Ok(()),
+        }
     }
 
     /// Whether the zygote has exactly the descriptors that it was sealed with.
@@ -313,6 +331,7 @@ impl Baseline {
         for other in &others {
             match other.descriptors().map_err(Finding::from) {
                 Ok(theirs) => {
+                    self.few(&theirs)?;
                     shared_with(candidate.process, own, *other, &theirs, "another process of the zygote")?;
                 }
                 Err(Finding::Ended) => {}

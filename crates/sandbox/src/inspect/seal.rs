@@ -15,6 +15,8 @@ use crate::seal::{SealSpec, Sealed};
 /// escapes each byte as six.
 const REASONS_MAX: usize = 6;
 const REASON_MAX: usize = 1024;
+/// Most open descriptors: each copy's are compared with all of them.
+const DESCRIPTORS_MAX: usize = 256;
 /// Most files with native code that are reported.
 const FILES_MAX: usize = 64;
 const FILE_MAX: usize = 256;
@@ -42,6 +44,12 @@ impl Zygote {
             descriptors.iter().filter(|descriptor| !expect.descriptors.contains(&descriptor.number));
         let open = unexpected.filter_map(|descriptor| objection_to(main, descriptor, &descriptors));
         reasons.extend(open.take(REASONS_MAX));
+        if descriptors.len() > DESCRIPTORS_MAX {
+            reasons.push(format!(
+                "{} descriptors are open, more than the {DESCRIPTORS_MAX} that each copy is compared with: close them in beforeSnapshot",
+                descriptors.len()
+            ));
+        }
         let shared = main.mappings(Wanted::Shared).map_err(look)?;
         if shared.len() == MAPPINGS_MAX {
             reasons.push(format!(

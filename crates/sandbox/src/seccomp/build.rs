@@ -161,8 +161,11 @@ fn leaf(verdict: Verdict) -> Vec<sock_filter> {
         Verdict::Check(Check::Prctl) => vec![
             argument(0),
             jump(BPF_JEQ, libc::PR_SET_DUMPABLE as u32, 1, 0),
-            jump(BPF_JEQ, libc::PR_SET_CHILD_SUBREAPER as u32, 0, 2),
+            jump(BPF_JEQ, libc::PR_SET_CHILD_SUBREAPER as u32, 0, 4),
             argument(1),
+            jump(BPF_JEQ, 0, 0, 3),
+            // Any number but 0 makes a reaper, also one of the upper half alone.
+            upper_half(1),
             jump(BPF_JEQ, 0, 0, 1),
             allow,
             fail(libc::EPERM),
@@ -181,10 +184,14 @@ fn fail(errno: i32) -> sock_filter {
     statement(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | errno as u32)
 }
 
-/// Loads the lower half of an argument, which is all that the kernel uses of the flags and numbers checked
+/// Loads the lower half of an argument, which is all that the kernel uses of most flags and numbers checked
 /// here.
 fn argument(index: u32) -> sock_filter {
     load(16 + 8 * index)
+}
+
+fn upper_half(index: u32) -> sock_filter {
+    load(16 + 8 * index + 4)
 }
 
 fn load(offset: u32) -> sock_filter {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ServerConfig {
     pub(crate) listen: String,
+    #[serde(deserialize_with = "named")]
     pub(crate) data_dir: PathBuf,
     pub(crate) threads: usize,
     pub(crate) max_connections: usize,
@@ -67,6 +68,15 @@ fn default_threads() -> usize {
 }
 
 /// `/var/lib/flint` for root, otherwise by the XDG base directory specification.
+/// An empty path would be the current directory in some places, and no directory in others.
+fn named<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    let path = PathBuf::deserialize(deserializer)?;
+    match path.as_os_str().is_empty() {
+        true => Err(serde::de::Error::custom("'' is not a directory; write . for the current one")),
+        false => Ok(path),
+    }
+}
+
 fn default_data_dir() -> PathBuf {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if rustix::process::geteuid().is_root() {
