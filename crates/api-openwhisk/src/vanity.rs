@@ -32,11 +32,7 @@ mod tests {
 
     fn path(host: &str, uri: &str) -> Option<String> {
         let headers = HeaderMap::from_iter([(HOST, host.parse().unwrap())]);
-        web_path(
-            &uri.parse().unwrap(),
-            &headers,
-            &["localhost".into(), "example.com".into(), "faas.example.com".into()],
-        )
+        web_path(&uri.parse().unwrap(), &headers, &["localhost".into(), "faas.example.com".into()])
     }
 
     #[test]
@@ -48,6 +44,19 @@ mod tests {
             ("localhost", "http://guest.localhost/a/b", "/api/v1/web/guest/a/b"),
         ] {
             assert_eq!(path(host, uri).as_deref(), Some(expected), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_host_may_be_below_another_one_in_any_order() {
+        let mut hosts = ["example.com".to_owned(), "faas.example.com".to_owned()];
+        for _ in 0..2 {
+            for (host, namespace) in [("guest.faas.example.com", "guest"), ("team.example.com", "team")] {
+                let headers = HeaderMap::from_iter([(HOST, host.parse().unwrap())]);
+                let path = web_path(&"/p/a".parse().unwrap(), &headers, &hosts);
+                assert_eq!(path, Some(format!("/api/v1/web/{namespace}/p/a")), "{host}");
+            }
+            hosts.reverse();
         }
     }
 
