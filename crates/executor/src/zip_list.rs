@@ -38,11 +38,12 @@ const SPARE: u64 = 64 << 10;
 impl Read for ReadOnce<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let read = self.archive.read(buffer)?;
-        self.left = self
-            .left
-            .checked_sub(read as u64)
-            .ok_or_else(|| Error::other("its list of entries is damaged, and others before it are too"))?;
-        Ok(read)
+        let left = self.left.checked_sub(read as u64);
+        self.left = left.unwrap_or_default();
+        match left {
+            Some(_) => Ok(read),
+            None => Err(Error::other("its list of entries is damaged, and others before it are too")),
+        }
     }
 }
 
