@@ -4,7 +4,7 @@ import json
 import unittest
 
 from flint_server import GUEST, wait_for
-from platform_under_attack import UnderAttack
+from platform_under_attack import LONG, UnderAttack
 
 BOTH = (("fork", "never"), ("spawn", "warm"))
 PATIENT = {"timeout_ms": 60000, "memory_mb": 256}
@@ -98,7 +98,7 @@ class Gate(UnderAttack):
         operator = (self.server.data_dir / "operator.json").read_text()
         key = next(part for part in operator.split('"') if len(part) > 40)
         params = {"paths": paths, "host": f"127.0.0.1:{self.server.port}", "operator": key}
-        self.assertEqual(self.attack("fork", "never", body, params, limits=LONG), {})
+        self.assertEqual(self.attack("fork", "never", body, params, limits={**LONG, "memory_mb": 256}), {})
 
     def test_before_there_is_a_call_nothing_comes_of_anything(self):
         self.server.put("witness", "nodejs:default", "function main() { return {} }")

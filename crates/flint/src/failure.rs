@@ -59,8 +59,7 @@ impl Failure {
 
     /// From an error response of the server.
     pub(crate) fn refused(error: ErrorDetail) -> Self {
-        let exit = if error.code == "function_failed" { Exit::FunctionFailed } else { Exit::Refused };
-        Self { exit, code: error.code, message: error.message, hint: error.hint }
+        Self { exit: Exit::Refused, code: error.code, message: error.message, hint: error.hint }
     }
 }
 
