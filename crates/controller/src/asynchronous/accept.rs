@@ -48,7 +48,6 @@ impl Controller {
                     in_flight,
                     room,
                     running: None,
-                    refused: 0,
                 });
             }
             None => {
@@ -135,7 +134,6 @@ impl Controller {
                         in_flight,
                         room,
                         running,
-                        refused: 0,
                     });
                 }
             }

@@ -184,8 +184,7 @@ impl Controller {
             return true;
         }
         let Some(in_flight) = place(&self.accounts.of(&call.namespace)) else { return false };
-        let Some(mut room) = rooms.pop() else { return false };
-        room.shrink_to(call.arguments.len());
+        let Some(room) = rooms.pop() else { return false };
         self.accepted.leased().insert(call.activation);
         let waited = self.stores.clock.now().as_millis().saturating_sub(call.accepted.as_millis());
         let now = Instant::now();
@@ -201,7 +200,6 @@ impl Controller {
             in_flight,
             room,
             running: None,
-            refused: 0,
         });
         true
     }

@@ -77,13 +77,8 @@ pub(super) fn next(call: &QueuedCall, attempt: u32, now: Timestamp) -> Next {
 /// Whether an attempt that begins `delay` from now would be too late.
 pub(super) fn is_too_old(call: &QueuedCall, now: Timestamp, delay: Duration) -> bool {
     let begins = now.as_millis().saturating_add(delay.as_millis() as u64);
-    latest(call).is_some_and(|latest| begins > latest.as_millis())
-}
-
-/// When an attempt may begin at the latest.
-pub(super) fn latest(call: &QueuedCall) -> Option<Timestamp> {
-    let most = call.policy.max_age?.as_millis().try_into().unwrap_or(u64::MAX);
-    Some(Timestamp::from_millis(call.accepted.as_millis().saturating_add(most)))
+    let age = Duration::from_millis(begins.saturating_sub(call.accepted.as_millis()));
+    call.policy.max_age.is_some_and(|most| age > most)
 }
 
 #[cfg(test)]

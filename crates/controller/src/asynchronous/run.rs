@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use flint_executor::{Body, CallEnd};
 use flint_invoker::{Before, Refusal};
-use flint_model::{Activation, DeadLetterReason, NamespaceName};
+use flint_model::{Activation, ActivationId, DeadLetterReason, NamespaceName};
 use flint_store::{CompositionStep, QueuedCall};
 
 use super::{
@@ -21,7 +21,7 @@ use crate::{
     resolve::Callee,
 };
 
-/// First and longest pause of a call that the scheduler has refused; doubled each time.
+/// First and longest delay while the scheduler refuses calls; doubled each time.
 const BUSY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// How the run of a held call ended.
@@ -30,8 +30,6 @@ enum End {
     Ended(Ended),
     /// No attempt was made, and none will be.
     GivenUp(Activation, DeadLetterReason),
-    /// There is no instance for it now.
-    Busy,
     /// The server is stopping; its next run executes the call.
     Left,
     /// The lease is lost, or may be: whoever leases the call next runs it.
@@ -46,31 +44,16 @@ impl Controller {
         };
         let id = held.call.activation;
         let end = self.run_to_an_end(&mut held, recorded).await;
-        if matches!(end, End::Busy) {
-            return self.queue_again(held).await;
-        }
         // Nothing is kept for a namespace that was deleted meanwhile.
         let recorded = recorded && held.in_flight.account().check_open().is_ok();
         match end {
             End::Ended(ended) => self.settle(held, recorded, ended).await,
             End::GivenUp(record, reason) => self.give_up_call(held, recorded, record, reason, false).await,
-            End::Busy | End::Left => drop(self.accepted.leased().remove(&id)),
+            End::Left => drop(self.accepted.leased().remove(&id)),
             End::Lost => {
                 tracing::warn!(activation = %id, "a waiting call's lease is lost; it is left to the queue");
                 self.leave_to_queue(held);
             }
-        }
-    }
-
-    /// Lets others use its permit, and takes its turn again after a pause.
-    async fn queue_again(self: &Arc<Self>, mut held: Held) {
-        drop(held.running.take());
-        self.dispatch();
-        let pause = BUSY.0.saturating_mul(1 << held.refused.min(16)).min(BUSY.1);
-        held.refused += 1;
-        tokio::select! {
-            () = self.stopping.cancelled() => drop(self.accepted.leased().remove(&held.call.activation)),
-            () = tokio::time::sleep(pause) => self.hold(held),
         }
     }
 
@@ -85,14 +68,13 @@ impl Controller {
             // The journal counts, whatever is at the path now.
             Ok(Some(step)) => self.compose_to_an_end(held, Beginning::Step(step), recorded).await,
             Ok(None) if let Some(end) = self.ended_before(&held.call, held.attempt).await => end,
-            Ok(None) if self.is_too_old(&held.call) => too_old(held),
-            Ok(None) => self.run_if_there_is_room(held, recorded).await,
+            Ok(None) if policy::is_too_old(&held.call, self.stores.clock.now(), Duration::ZERO) => {
+                let most = held.call.policy.max_age.unwrap_or_default();
+                End::GivenUp(nothing(held, Verdict::too_old(most)), DeadLetterReason::TooOld)
+            }
+            Ok(None) => self.run_when_there_is_room(held, recorded).await,
             Err(error) => failed(held, &error),
         }
-    }
-
-    fn is_too_old(&self, call: &QueuedCall) -> bool {
-        policy::is_too_old(call, self.stores.clock.now(), Duration::ZERO)
     }
 
     /// The end of a call in an earlier run of the server that did not reach the queue: its record exists.
@@ -137,28 +119,27 @@ impl Controller {
         }
     }
 
-    async fn run_if_there_is_room(self: &Arc<Self>, held: &mut Held, recorded: bool) -> End {
-        match self.run_once(held, recorded).await {
-            Ok(end) => end,
-            Err(Refusal::ShuttingDown) => End::Left,
-            // It has waited too long for its instance.
-            Err(Refusal::Withdrawn) if self.is_too_old(&held.call) => too_old(held),
-            Err(Refusal::Withdrawn) => End::Lost,
-            Err(refusal) => {
-                tracing::debug!(activation = %held.call.activation, %refusal, "waits for its turn");
-                End::Busy
+    async fn run_when_there_is_room(self: &Arc<Self>, held: &mut Held, recorded: bool) -> End {
+        let id = held.call.activation;
+        let mut pause = BUSY.0;
+        loop {
+            match self.run_once(held, recorded).await {
+                Ok(end) => return end,
+                Err(Refusal::ShuttingDown) => return End::Left,
+                Err(Refusal::Withdrawn) => return End::Lost,
+                Err(refusal) => tracing::debug!(activation = %id, %refusal, "waits for its turn"),
+            }
+            tokio::select! {
+                () = self.stopping.cancelled() => return End::Left,
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(BUSY.1),
             }
         }
     }
 
-    /// Counts the attempt once the call has its instance, unless it is too old by then.
-    fn beginning(&self, call: &QueuedCall) -> Before {
+    /// Counts the attempt once the call has its instance.
+    fn beginning(&self, id: ActivationId) -> Before {
         let (queue, owner) = (Arc::clone(&self.stores.queue), self.accepted.owner.clone());
-        let (id, latest, clock) = (call.activation, policy::latest(call), Arc::clone(&self.stores.clock));
         Before(Box::pin(async move {
-            if latest.is_some_and(|latest| clock.now() > latest) {
-                return false;
-            }
             queue.begin(&owner, id).await.unwrap_or_else(|error| {
                 tracing::error!(activation = %id, %error, "an attempt could not be counted; trying later");
                 false
@@ -210,14 +191,15 @@ impl Controller {
         let _calls_back = self.calls_back(&admitted);
         let (draft, verdict, end) = match admitted.callable.defaults.merge(call.arguments.clone()) {
             Err(error) => refused(&error),
-            Ok(arguments) => {
-                match self.attempt(&admitted, Body::Full(arguments), None, Some(self.beginning(call))).await {
-                    Attempted::Refused(refusal) => return Err(refusal),
-                    Attempted::Over { draft, verdict, end } => (draft, verdict, end),
-                    // Impossible for a caller that wants JSON.
-                    Attempted::Streaming { .. } => refused(&ControllerError::Internal("a stream".into())),
-                }
-            }
+            Ok(arguments) => match self
+                .attempt(&admitted, Body::Full(arguments), None, Some(self.beginning(call.activation)))
+                .await
+            {
+                Attempted::Refused(refusal) => return Err(refusal),
+                Attempted::Over { draft, verdict, end } => (draft, verdict, end),
+                // Impossible for a caller that wants JSON.
+                Attempted::Streaming { .. } => refused(&ControllerError::Internal("a stream".into())),
+            },
         };
         let record = of_attempt(&admitted, &draft, verdict, end, held.earlier.clone());
         self.count(&admitted, &draft, &record);
@@ -236,12 +218,6 @@ fn nothing(held: &Held, verdict: Verdict) -> Activation {
     let call = &held.call;
     let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
     of_nothing(call.activation, namespace, subject, call.path.clone(), verdict, held.earlier.clone())
-}
-
-/// The end of a call that none of its attempts may begin any more.
-fn too_old(held: &Held) -> End {
-    let most = held.call.policy.max_age.unwrap_or_default();
-    End::GivenUp(nothing(held, Verdict::too_old(most)), DeadLetterReason::TooOld)
 }
 
 /// The end of a call whose action could not be resolved.

@@ -67,8 +67,6 @@ pub(crate) struct Held {
     pub(crate) room: Room,
     /// Its permit to run.
     pub(crate) running: Option<OwnedSemaphorePermit>,
-    /// How often there was no instance for it.
-    pub(crate) refused: u32,
 }
 
 impl Held {
@@ -81,20 +79,7 @@ impl Held {
 /// The memory reserved for a held call.
 pub(crate) struct Room {
     _place: OwnedSemaphorePermit,
-    memory: OwnedSemaphorePermit,
-}
-
-impl Room {
-    /// Gives back what arguments of this size do not need.
-    pub(super) fn shrink_to(&mut self, arguments: usize) {
-        let rest = self.memory.num_permits().saturating_sub(kib(arguments) as usize);
-        drop(self.memory.split(rest));
-    }
-}
-
-/// At least 1, at most everything, so that the largest call fits into empty memory.
-fn kib(arguments: usize) -> u32 {
-    (arguments / 1024 + 1).min(MEMORY_KIB) as u32
+    _memory: OwnedSemaphorePermit,
 }
 
 impl AcceptedCalls {
@@ -122,9 +107,11 @@ impl AcceptedCalls {
 
     /// Reserves room for a call with arguments of this size; `None` when memory is full.
     pub(super) fn room(&self, arguments: usize) -> Option<Room> {
+        // At least 1, at most everything, so that the largest call fits into empty memory.
+        let kib = (arguments / 1024 + 1).min(MEMORY_KIB) as u32;
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        let memory = Arc::clone(&self.memory).try_acquire_many_owned(kib(arguments)).ok()?;
-        Some(Room { _place: place, memory })
+        let memory = Arc::clone(&self.memory).try_acquire_many_owned(kib).ok()?;
+        Some(Room { _place: place, _memory: memory })
     }
 
     /// Raises the size of the largest arguments.
@@ -204,22 +191,6 @@ impl AcceptedCalls {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_call_keeps_the_memory_of_its_own_arguments() {
-        let accepted = AcceptedCalls::new(&AsyncConfig::default());
-        accepted.may_bring(ByteSize::mib(16));
-        let mut rooms = Vec::new();
-        for _ in 0..100 {
-            let mut room = accepted.room_for_any().unwrap();
-            room.shrink_to(2000);
-            rooms.push(room);
-        }
-        assert_eq!(accepted.memory.available_permits(), MEMORY_KIB - 200);
-        rooms[0].shrink_to(1 << 30);
-        drop(rooms);
-        assert_eq!(accepted.memory.available_permits(), MEMORY_KIB);
-    }
 
     #[test]
     fn keys_go_with_their_namespace() {
