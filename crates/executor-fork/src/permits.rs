@@ -1,5 +1,5 @@
 //! Permits to make zygotes that no call waits for: so many at once, of which those of one namespace get at most
-//! half, so that one with hundreds to make holds up no other. What a zygote loads and is warmed up with takes
+//! half, at least one, so that one with hundreds to make holds up no other. What a zygote loads and is warmed up with takes
 //! as long as the function's code likes: after [`LONGEST`] it goes on beside those whose turn comes then, and
 //! counts for its own namespace only.
 

@@ -15,7 +15,8 @@ pub fn zip_lists_at_most(archive: &[u8], entries: usize) -> bool {
     listed.take(entries.saturating_add(1)).count() <= entries
 }
 
-/// A zip archive to be opened by way of trial, after which it can be opened without this.
+/// A zip archive to be opened by way of trial, after [`zip_lists_at_most`]: what opens this way can be opened
+/// without it.
 ///
 /// A reader that cannot read the list of entries goes on with an earlier end of the archive, of which there
 /// can be millions that all name the same long list. Not much more is read here than a correct archive takes.

@@ -342,7 +342,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "snapshot.made_at_once",
         "1",
-        "Maximum snapshots created at once that no call waits for, which leaves processors to calls; one namespace has at most half of them. After a restart there is one for each function that is called, and one for each deploy of what was frozen before; by default half of the cores",
+        "Maximum snapshots created at once that no call waits for, which leaves processors to calls; one namespace has at most half of them (at least one). After a restart there is one for each function that is called, and one for each deploy of what was frozen before; by default half of the cores",
     ),
     key("snapshot.huge_pages", "true", "Move the heaps of snapshots to huge pages where the host has them"),
     key(
