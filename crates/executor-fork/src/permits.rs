@@ -1,7 +1,7 @@
 //! Permits to make zygotes that no call waits for: so many at once, of which those of one namespace get at most
-//! half, at least one, so that one with hundreds to make holds up no other. What a zygote loads and is warmed up with takes
-//! as long as the function's code likes: after [`LONGEST`] it goes on beside those whose turn comes then, and
-//! counts for its own namespace only.
+//! half, at least one, so that one with hundreds to make holds up no other. What a zygote loads and is warmed
+//! up with takes as long as the function's code likes: after [`LONGEST`] it goes on beside those whose turn
+//! comes then, and counts for its own namespace only.
 
 use std::{
     collections::HashMap,
