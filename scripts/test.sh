@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests, stage by stage, all of them even if one fails. `deny` and `functions` run concurrently with
-# `runtimes`, and `fuzz`, on the remaining processors, with `e2e`; their output is shown when they end.
+# `runtimes`; on what the tests leave of the processors, the release binary is built during `cargo`, and `fuzz`
+# runs during `e2e`. The output of what runs concurrently is shown when it ends.
 #
 #   scripts/test.sh [STAGE…]     default: format clippy runtimes functions deny cargo e2e fuzz
 #
@@ -62,7 +63,7 @@ leave() {
   rm -rf "$asides"
 }
 
-# join STAGE: waits for a concurrent stage, shows its output and records it.
+# join STAGE: waits for a concurrent stage, shows its output and records it; returns its status.
 join() {
   local status seconds
   wait "${beside[$1]}" || true
@@ -71,6 +72,7 @@ join() {
   cat "$asides/$1"
   read -r status seconds < "$asides/$1.end" || { status=1 seconds=0; }
   record "$1" "$status" $((SECONDS - seconds))
+  return "$status"
 }
 
 # asked STAGE: whether it is requested and not started yet.
@@ -102,6 +104,9 @@ stage_deny() {
 stage_runtimes() { runtimes/test.sh; }
 
 stage_functions() { functions/test.sh; }
+
+# What `e2e` tests, ahead of it. Most tests wait for most of their time.
+stage_binary() { nice -n 10 scripts/build.sh; }
 
 stage_cargo() { scripts/cargo-tests.py "${locked[@]}"; }
 
@@ -146,6 +151,7 @@ stage_e2e() {
     [ -f "$run" ] && [[ " ${E2E:-$name} " == *" $name "* ]] && suites+=("$name")
   done
   [ ${#suites[@]} -gt 0 ] || { note "there are no suites${E2E:+ called $E2E} (tests/NAME/run.sh)"; [ -z "${E2E-}" ]; return; }
+  if [ -n "${beside[binary]-}" ]; then join binary || return 1; fi
   FLINT_BIN=$(scripts/build.sh) || return 1
   functions/samples/build.sh || return 1
   export FLINT_BIN
@@ -180,6 +186,7 @@ for stage in "${stages[@]}"; do
   if [ "$stage" = runtimes ]; then
     for other in functions deny; do ! asked "$other" || aside "$other"; done
   fi
+  if [ "$stage" = cargo ] && asked e2e; then aside binary; fi
   begun[$stage]=yes
   header "$stage"
   started=$SECONDS
