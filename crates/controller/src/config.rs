@@ -121,7 +121,7 @@ pub struct AsyncConfig {
     /// How often a call is attempted in all whose function says nothing about retries, when Flint or the host fails. What the function
     /// answers, and that it does not, is an answer then and is not repeated.
     pub max_attempts: u32,
-    /// How many accepted calls run at once, beside sequences and compositions.
+    /// How many accepted calls run at once, beside sequences and compositions. One namespace leaves others a quarter.
     pub running: usize,
     /// How many accepted calls wait in memory; the rest wait in the durable queue.
     pub waiting: usize,

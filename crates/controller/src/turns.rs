@@ -54,23 +54,30 @@ impl<T> Turns<T> {
         self.turns.is_empty()
     }
 
-    /// Removes the first item of the namespace whose turn it is.
-    pub(crate) fn pop(&mut self) -> Option<T> {
-        let namespace = self.turns.pop_front()?;
+    /// Removes the first item of the namespace whose turn it is, of those that get something from `take`.
+    /// The others keep their turns.
+    pub(crate) fn pop_if<P>(&mut self, mut take: impl FnMut(&NamespaceName) -> Option<P>) -> Option<(T, P)> {
+        let (turn, taken) =
+            self.turns.iter().enumerate().find_map(|(turn, namespace)| Some((turn, take(namespace)?)))?;
+        let namespace = self.turns.remove(turn)?;
         let line = self.lines.get_mut(&namespace)?;
-        let item = line.pop_front();
+        let item = line.pop_front()?;
         if line.is_empty() {
             self.lines.remove(&namespace);
         } else {
             self.turns.push_back(namespace);
         }
-        item
+        Some((item, taken))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn pop(waiting: &mut Turns<&'static str>) -> Option<&'static str> {
+        waiting.pop_if(|_| Some(())).map(|(item, ())| item)
+    }
 
     #[test]
     fn namespaces_take_turns() {
@@ -79,10 +86,25 @@ mod tests {
         for item in ["a1", "a2", "a3", "b1", "c1"] {
             waiting.push(name(&item[..1]), item);
         }
-        let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).collect();
+        let order: Vec<_> = std::iter::from_fn(|| pop(&mut waiting)).collect();
         assert_eq!(order, ["a1", "b1", "c1", "a2", "a3"]);
         waiting.push(name("b"), "b2");
-        assert_eq!((waiting.pop(), waiting.pop()), (Some("b2"), None));
+        assert_eq!((pop(&mut waiting), pop(&mut waiting)), (Some("b2"), None));
+    }
+
+    #[test]
+    fn who_may_not_have_an_item_keeps_its_turn() {
+        let mut waiting = Turns::default();
+        for item in ["a1", "a2", "b1", "b2", "c1"] {
+            waiting.push(item[..1].parse().unwrap(), item);
+        }
+        let mut but_a = || waiting.pop_if(|namespace| (namespace.as_str() != "a").then_some(()));
+        let order: Vec<_> = std::iter::from_fn(&mut but_a).map(|(item, ())| item).collect();
+        assert_eq!(order, ["b1", "c1", "b2"]);
+        assert_eq!(
+            (pop(&mut waiting), pop(&mut waiting), waiting.is_empty()),
+            (Some("a1"), Some("a2"), true)
+        );
     }
 
     #[test]
@@ -99,7 +121,7 @@ mod tests {
         waiting.retain(&name("a"), |item| *item != "a3");
         waiting.retain(&name("c"), |_| true);
         assert_eq!((waiting.len_of(&name("a")), waiting.len_of(&name("c"))), (1, 0));
-        let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).collect();
+        let order: Vec<_> = std::iter::from_fn(|| pop(&mut waiting)).collect();
         assert_eq!(order, ["b1", "a4"]);
         waiting.push(name("a"), "a5");
         waiting.retain(&name("a"), |_| false);

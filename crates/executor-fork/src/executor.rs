@@ -10,8 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use flint_executor::{
-    Anticipation, Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, Progress,
-    RuntimeKind, SnapshotCounts, StartContext, StartFailure, Started,
+    Anticipation, Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared,
+    PrewarmedMemory, Progress, RuntimeKind, SnapshotCounts, StartContext, StartFailure, Started,
 };
 use flint_model::{
     ByteSize, Contract, Function, FunctionPath, Isolation, LogLine, NamespaceName, Reuse, Start, Strategy,
@@ -323,12 +323,16 @@ impl Executor for ForkExecutor {
         self.forest.reclaim(wanted, spare).await;
     }
 
-    async fn prewarmed_memory(&self) -> ByteSize {
-        let mut bytes = 0;
+    async fn prewarmed_memory(&self) -> PrewarmedMemory {
+        let mut memory = PrewarmedMemory::default();
         for tree in self.forest.trees() {
-            bytes += tree.memory().await.as_u64();
+            let bytes = tree.memory().await.as_u64();
+            let of_one = memory.of_snapshots.entry(tree.function.path.namespace.clone()).or_default();
+            for sum in [&mut memory.all, of_one] {
+                *sum = ByteSize::bytes(sum.as_u64() + bytes);
+            }
         }
-        ByteSize::bytes(bytes)
+        memory
     }
 
     fn snapshots(&self) -> Option<SnapshotCounts> {

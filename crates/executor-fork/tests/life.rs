@@ -256,7 +256,7 @@ async fn a_zygote_that_an_instance_runs_from_is_not_let_go_before_it() {
     tokio::time::sleep(idle * 3).await;
     house.executor.reclaim(ByteSize::mib(1024), None).await;
     assert_eq!((house.counts().zygotes, house.shims()), (1, shims.clone()), "it lives and counts");
-    assert!(house.executor.prewarmed_memory().await > ByteSize::mib(5));
+    assert!(house.executor.prewarmed_memory().await.all > ByteSize::mib(5));
     let another = house.start_prepared(&prepared).await.instance;
     assert_eq!(house.shims().len(), shims.len() + 1, "no other zygote is made beside it");
     assert_eq!(house.counts().rebuilt, rebuilt);
@@ -268,7 +268,7 @@ async fn a_zygote_that_an_instance_runs_from_is_not_let_go_before_it() {
         house.counts().zygotes == 0 && house.shims().is_empty()
     })
     .await;
-    assert_eq!(house.executor.prewarmed_memory().await, ByteSize::bytes(0));
+    assert_eq!(house.executor.prewarmed_memory().await.all, ByteSize::bytes(0));
     house.end().await;
 }
 
@@ -283,13 +283,13 @@ async fn a_zygote_that_lives_on_for_its_clones_counts_and_serves_again_when_its_
     // Of one that was not warmed up, because it waited.
     let warm = house.start_prepared(&prepared).await.instance;
     let first = house.shims()[0];
-    let alone = house.executor.prewarmed_memory().await;
+    let alone = house.executor.prewarmed_memory().await.all;
     eventually("the warmed-up one has taken over", || house.counts().rebuilt == 1).await;
-    let both = house.executor.prewarmed_memory().await;
+    let both = house.executor.prewarmed_memory().await.all;
     assert!(both.as_u64() > alone.as_u64() + (5 << 20), "{both} of two, {alone} of one");
     eventually("nobody wants a clone of it, and it is let go", || house.shims().len() == 2).await;
     assert!(house.shims().contains(&first) && house.counts().zygotes == 1);
-    assert!(house.executor.prewarmed_memory().await > ByteSize::mib(5));
+    assert!(house.executor.prewarmed_memory().await.all > ByteSize::mib(5));
     let answer = house.answer_of(&prepared, "{}").await;
     assert_eq!(answer["calls"], 0, "of the first one, which there is");
     eventually("a warmed-up one is made again", || house.counts().rebuilt == 2).await;
@@ -337,10 +337,10 @@ async fn without_a_zygote_a_prewarmed_runtime_serves_until_another_one_is_worth_
 async fn the_memory_of_zygotes_is_known_and_given_back_when_it_is_short() {
     let house = House::new().await;
     let prepared = house.prepare(handler("nodejs:default", COUNTING)).await;
-    assert!(house.executor.prewarmed_memory().await > ByteSize::mib(5));
+    assert!(house.executor.prewarmed_memory().await.all > ByteSize::mib(5));
     house.executor.reclaim(ByteSize::bytes(1), None).await;
     assert_eq!(house.counts().zygotes, 0);
-    assert_eq!(house.executor.prewarmed_memory().await, ByteSize::bytes(0));
+    assert_eq!(house.executor.prewarmed_memory().await.all, ByteSize::bytes(0));
     assert_eq!(house.answer_of(&prepared, "{}").await["calls"], 0);
     house.end().await;
 }

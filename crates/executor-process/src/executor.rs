@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use flint_executor::{
     BRING_UP, Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, PrewarmTarget,
-    Progress, RuntimeKind, StartContext, StartFailure, Started,
+    PrewarmedMemory, Progress, RuntimeKind, StartContext, StartFailure, Started,
 };
 use flint_model::{ByteSize, Contract, Function, Isolation, LogLine, Reuse, Start, Strategy};
 use flint_runtimes::{
@@ -141,8 +141,8 @@ impl Executor for ProcessExecutor {
         self.stems.keep(targets, &self.nursery).await;
     }
 
-    async fn prewarmed_memory(&self) -> ByteSize {
-        self.stems.memory().await
+    async fn prewarmed_memory(&self) -> PrewarmedMemory {
+        PrewarmedMemory { all: self.stems.memory().await, ..PrewarmedMemory::default() }
     }
 
     async fn measure(&self) {

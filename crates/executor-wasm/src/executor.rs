@@ -13,8 +13,8 @@ use std::{
 
 use async_trait::async_trait;
 use flint_executor::{
-    Capability, Executor, Fault, FunctionSource, PrepareError, Prepared, Progress, RuntimeKind, SlotCounts,
-    StartContext, StartFailure, Started,
+    Capability, Executor, Fault, FunctionSource, PrepareError, Prepared, PrewarmedMemory, Progress,
+    RuntimeKind, SlotCounts, StartContext, StartFailure, Started,
 };
 use flint_model::{ByteSize, Contract, Function, Isolation, Kind, Reuse, Start, Strategy};
 use tokio::sync::{OnceCell, Semaphore};
@@ -324,8 +324,8 @@ impl Executor for WasmExecutor {
         Ok(Started { instance, started, restored: None, initialised: started, logs: Vec::new() })
     }
 
-    async fn prewarmed_memory(&self) -> ByteSize {
-        ByteSize::bytes(0)
+    async fn prewarmed_memory(&self) -> PrewarmedMemory {
+        PrewarmedMemory::default()
     }
 
     fn slots(&self) -> Option<SlotCounts> {

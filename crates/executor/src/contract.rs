@@ -1,13 +1,14 @@
 //! The trait [`Executor`], which makes instances, and the figures that it reports.
 
 use std::{
+    collections::HashMap,
     future::{Future, ready},
     pin::Pin,
     sync::Arc,
 };
 
 use async_trait::async_trait;
-use flint_model::{ByteSize, Contract, Function, FunctionPath, Kind, Strategy};
+use flint_model::{ByteSize, Contract, Function, FunctionPath, Kind, NamespaceName, Strategy};
 
 use crate::{FunctionSource, PrepareError, Prepared, Progress, StartContext, StartFailure, Started};
 
@@ -65,7 +66,7 @@ pub trait Executor: Send + Sync {
     async fn reclaim(&self, _wanted: ByteSize, _spare: Option<&FunctionPath>) {}
 
     /// Memory that prewarmed runtimes and snapshots use now.
-    async fn prewarmed_memory(&self) -> ByteSize;
+    async fn prewarmed_memory(&self) -> PrewarmedMemory;
 
     /// The state of its snapshots; `None` if it makes none.
     fn snapshots(&self) -> Option<SnapshotCounts> {
@@ -86,6 +87,15 @@ pub trait Executor: Send + Sync {
 
     /// Ends everything that it keeps.
     async fn shutdown(&self);
+}
+
+/// Memory that prewarmed runtimes and snapshots use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrewarmedMemory {
+    /// All of it.
+    pub all: ByteSize,
+    /// Of that, the snapshots of each namespace's functions.
+    pub of_snapshots: HashMap<NamespaceName, ByteSize>,
 }
 
 /// Snapshots at one moment, and counts since the start.

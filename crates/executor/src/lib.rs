@@ -27,7 +27,8 @@ mod zip_list;
 pub use body::{Body, BodyError, BodyReceiver, BodySender, LastWord, body_channel};
 pub use call::{Call, CallHead};
 pub use contract::{
-    Anticipation, Capability, Executor, PrewarmTarget, RuntimeKind, SlotCounts, SnapshotCounts,
+    Anticipation, Capability, Executor, PrewarmTarget, PrewarmedMemory, RuntimeKind, SlotCounts,
+    SnapshotCounts,
 };
 pub use fault::{EndOfProcess, Fault};
 pub use hop_by_hop::remove_hop_by_hop;

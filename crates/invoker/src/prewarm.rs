@@ -1,8 +1,8 @@
 //! Prewarmed runtimes: kept started without a function, so that a first start need not wait for its runtime.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use flint_executor::{Executor, PrewarmTarget, RuntimeKind};
+use flint_executor::{Executor, PrewarmTarget, PrewarmedMemory, RuntimeKind};
 use flint_model::{ByteSize, FunctionPath};
 use tokio::time::{Instant, sleep};
 
@@ -150,14 +150,18 @@ async fn reclaim(shared: &Shared, all: &Targets, bytes: u64, spare: Option<&Func
 
 async fn measure(shared: &Shared, all: &Targets) {
     let (mut memory, mut need) = (0, 0);
+    let mut snapshots = HashMap::new();
     for (executor, targets) in all {
-        let used = executor.prewarmed_memory().await.as_u64();
-        memory += used;
+        let PrewarmedMemory { all, of_snapshots } = executor.prewarmed_memory().await;
+        memory += all.as_u64();
         // Snapshots that were given up come back when they are called, not when there is room.
-        need += if targets.is_empty() { 0 } else { used };
+        need += if targets.is_empty() { 0 } else { all.as_u64() };
+        for (namespace, bytes) in of_snapshots {
+            *snapshots.entry(namespace).or_default() += bytes.as_u64();
+        }
     }
     let mut pool = shared.pool();
     let wanted = all.iter().flat_map(|(_, targets)| targets).map(|target| target.count).sum();
     let kept = if pool.is_pressed() { 0 } else { wanted };
-    pool.measured_prewarmed(ByteSize::bytes(memory), ByteSize::bytes(need), kept);
+    pool.measured_prewarmed(ByteSize::bytes(memory), snapshots, ByteSize::bytes(need), kept);
 }

@@ -107,6 +107,8 @@ fn sockets() {
         ("socket_packet", libc::AF_PACKET, libc::SOCK_RAW, 0),
         ("socket_vsock", libc::AF_VSOCK, libc::SOCK_STREAM, 0),
         ("socket_alg", libc::AF_ALG, libc::SOCK_SEQPACKET, 0),
+        ("socket_raw_tcp", libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_TCP),
+        ("socket_dccp", libc::AF_INET6, libc::SOCK_DCCP, 0),
         ("socket_icmp", libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP),
         ("socket_netfilter", libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER),
         ("allowed_unix", libc::AF_UNIX, libc::SOCK_STREAM, 0),

@@ -83,6 +83,7 @@ fn misbehave(how: &str) {
             "file" => {
                 let _ = std::fs::File::create("/tmp/log").expect("a file").into_raw_fd();
             }
+            "many-devices" => open_devices(300),
             "many-files" | "much-code" => {
                 let folder = std::iter::repeat_n("d".repeat(250), 10)
                     .fold(std::path::PathBuf::from("/tmp"), |path, part| path.join(part));
@@ -116,6 +117,13 @@ fn misbehave(how: &str) {
             }
             _ => {}
         }
+    }
+}
+
+/// Opens a device so many times for good.
+fn open_devices(count: usize) {
+    for _ in 0..count {
+        let _ = std::fs::File::open("/dev/null").expect("a device").into_raw_fd();
     }
 }
 
@@ -224,6 +232,8 @@ fn become_clone(mode: &str, fds: Vec<OwnedFd>, pipe: Option<(OwnedFd, OwnedFd)>)
             "no-tmp" => {
                 libc::close(TMP);
             }
+            "opens-few" => open_devices(60),
+            "opens-many" => open_devices(70),
             _ => {}
         }
         if mode != "unlocked" {

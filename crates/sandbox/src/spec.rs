@@ -17,7 +17,7 @@ pub struct LauncherConfig {
     pub state_dir: PathBuf,
     /// Names this server in cgroups. `[A-Za-z0-9_-]`, at most 40 characters.
     pub server_id: String,
-    /// Name servers for sandboxes with [`Network::Egress`]; used where the host's `/etc/resolv.conf` names a loopback resolver
+    /// Name servers for sandboxes with [`Network::Egress`]; empty: those of the host's `/etc/resolv.conf`, but for loopback resolvers
     /// (systemd-resolved), which a sandbox cannot reach.
     pub dns: Vec<IpAddr>,
     /// Whether [`Network::Egress`] may reach private address ranges (RFC 1918, RFC 6598, fc00::/7). Off by default.

@@ -40,6 +40,7 @@ async fn what_is_in_the_way_of_forking_is_named() {
         ("pipe", "a pipe is open (fd 4)"),
         ("timer", "POSIX timers are set (1)"),
         ("many-mappings", "1024 shared mappings or more"),
+        ("many-devices", "descriptors are open, more than the 256"),
         ("dumpable", "the process is dumpable"),
     ] {
         let reasons = Zygote::reasons(&host, mode).await;
@@ -91,6 +92,7 @@ async fn what_the_runtime_needs_is_no_reason() {
     let socket = SealSpec { descriptors: vec![4], ..SealSpec::default() };
     zygote.sandbox.seal(&socket).await.unwrap();
     assert!(zygote.spawn().await.is_ok());
+    assert!(Zygote::sealed(&host, "opens-few").await.spawn().await.is_ok());
     host.launcher.shutdown().await;
 }
 
@@ -151,6 +153,7 @@ async fn a_clone_that_is_no_plain_fork_is_refused() {
         ("input-socket", "it has a socket besides its link"),
         ("open-file", "it has a file for writing"),
         ("no-tmp", "descriptor 200 is not the tmpfs of its cell"),
+        ("opens-many", "it has opened 64 descriptors or more"),
     ] {
         let zygote = Zygote::sealed(&host, mode).await;
         let cell = zygote.sandbox.cell(&cell_spec()).await.unwrap();

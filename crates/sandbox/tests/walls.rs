@@ -58,6 +58,8 @@ async fn forbidden_calls_fail() {
         "setuid_root",
         "setgid_root",
         "socket_packet",
+        "socket_raw_tcp",
+        "socket_dccp",
         "socket_vsock",
         "socket_alg",
         "socket_icmp",

@@ -13,8 +13,8 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use flint_executor::{
-    Call, CallEnd, Capability, Executor, FunctionSource, Instance, Invoked, PrepareError, Prepared, Progress,
-    Reply, ReplyHead, RuntimeKind, StartContext, StartFailure, Started,
+    Call, CallEnd, Capability, Executor, FunctionSource, Instance, Invoked, PrepareError, Prepared,
+    PrewarmedMemory, Progress, Reply, ReplyHead, RuntimeKind, StartContext, StartFailure, Started,
 };
 use flint_invoker::{
     Invoker, InvokerConfig, PoolConfig,
@@ -62,8 +62,8 @@ impl Executor for Nothing {
         })
     }
 
-    async fn prewarmed_memory(&self) -> ByteSize {
-        ByteSize::default()
+    async fn prewarmed_memory(&self) -> PrewarmedMemory {
+        PrewarmedMemory::default()
     }
 
     async fn collect(&self, _: &[Arc<Function>]) {}

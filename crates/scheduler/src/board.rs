@@ -34,9 +34,9 @@ pub(crate) struct Board {
     begun: Vec<Instant>,
     /// Some function was short of memory when this was last evaluated.
     pub(crate) short: bool,
-    /// The function that receives the memory of the next instance which a namespace with a larger charge
-    /// gives up.
-    pub(crate) claim: Option<Arc<InstanceKey>>,
+    /// The functions that receive the memory of the next instances which namespaces with larger charges give
+    /// up, the one with the smallest charge first.
+    pub(crate) claims: Vec<Arc<InstanceKey>>,
     /// Draining: admits only calls that running calls make.
     pub(crate) closed: bool,
     /// Drained: admits no calls at all.
@@ -194,6 +194,11 @@ impl Board {
     pub(crate) fn starting_for_less_than(&self, age: Duration, now: Instant) -> usize {
         let older = self.begun.partition_point(|began| now.saturating_duration_since(*began) >= age);
         self.begun.len() - older
+    }
+
+    /// Whether another namespace has waiting calls.
+    pub(crate) fn others_wait(&self, namespace: &NamespaceName) -> bool {
+        self.ring.iter().any(|listed| listed != namespace)
     }
 
     /// Starts in progress of a namespace.

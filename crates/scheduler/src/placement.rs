@@ -20,8 +20,10 @@ pub(crate) enum Placement {
 }
 
 impl Scheduler {
-    /// Gives a call an idle instance or a place in its queue.
-    pub(crate) fn place(self: &Arc<Self>, job: &Job) -> Placement {
+    /// Gives a call an idle instance or a place in its queue. `again` is the ticket of a call whose instance has
+    /// ended before it got the call: it is not refused for want of a place, and goes before those that came
+    /// after it.
+    pub(crate) fn place(self: &Arc<Self>, job: &Job, again: Option<Ticket>) -> Placement {
         let now = Instant::now();
         let function = &job.function;
         let mut board = self.board();
@@ -36,7 +38,7 @@ impl Scheduler {
             let (function, needed) = (function.path.clone(), function.limits.memory);
             return Placement::Refused(Refusal::TooLarge { function, needed, budget });
         }
-        let ticket = board.ticket(job.nested);
+        let ticket = again.unwrap_or_else(|| board.ticket(job.nested));
         let queue = board.queue(&job.key, function, now);
         let key = Arc::clone(&queue.key);
         if queue.waiting.is_empty()
@@ -56,12 +58,12 @@ impl Scheduler {
             });
         }
         let waiting = queue.waiting.len();
-        if waiting >= self.config.per_function {
+        if again.is_none() && waiting >= self.config.per_function {
             let (function, why) = (function.path.clone(), queue.why());
             board.totals.queue_full += 1;
             return Placement::Refused(Refusal::QueueFull { function, waiting, why });
         }
-        if !board.has_place(&key.namespace, self.config.total) {
+        if again.is_none() && !board.has_place(&key.namespace, self.config.total) {
             board.totals.queue_full += 1;
             let (namespace, waiting) = (key.namespace.clone(), board.waiting);
             return Placement::Refused(Refusal::QueuesFull { namespace, waiting });

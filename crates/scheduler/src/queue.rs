@@ -27,6 +27,9 @@ const LEAST_CLAIM: Duration = Duration::from_millis(100);
 /// exchanging instances.
 const STARTS_PER_CLAIM: u32 = 4;
 
+/// How long a function that is short of memory keeps others waiting at a time, and then lets them pass.
+const KEEPS_OTHERS: Duration = Duration::from_millis(500);
+
 /// Margin by which a call's age has to exceed a start's time.
 const JUST_AFTER: Duration = Duration::from_micros(1);
 
@@ -242,6 +245,14 @@ impl FunctionQueue {
             Some((Shortage::Memory { .. }, since)) => now.saturating_duration_since(since) >= long,
             _ => false,
         }
+    }
+
+    /// Whether others may start before it although it has been short of memory for longer.
+    pub(crate) fn lets_others_pass(&self, now: Instant) -> bool {
+        self.short.is_some_and(|(_, since)| {
+            let turns = now.saturating_duration_since(since).as_millis() / KEEPS_OTHERS.as_millis();
+            turns % 2 == 1
+        })
     }
 
     pub(crate) fn is_short_of_memory(&self) -> bool {

@@ -84,17 +84,17 @@ impl Scheduler {
     /// its instance with it.
     pub async fn run(self: &Arc<Self>, mut job: Job) -> Ran {
         let asked = Instant::now();
-        let mut tries = INSTANCES_TRIED;
+        let (mut tries, mut again) = (INSTANCES_TRIED, None);
         loop {
             tries -= 1;
-            let placed = match self.place(&job) {
+            let placed = match self.place(&job, again) {
                 Placement::Placed(placed) => Ok(placed),
                 Placement::Waiting(waiting) => waiting.granted().await,
                 Placement::Refused(refusal) => Err(Unplaced::Refused(refusal)),
             };
             match placed {
                 Err(why) => return unplaced(&job, why),
-                Ok(placed) if tries > 0 && has_ended(&placed) => drop(placed),
+                Ok(placed) if tries > 0 && has_ended(&placed) => again = Some(placed.ticket),
                 Ok(placed) => {
                     if let Some(before) = job.before.take()
                         && !before.0.await

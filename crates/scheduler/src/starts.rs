@@ -57,7 +57,7 @@ impl Scheduler {
     /// Starts every instance that is worth it and fits.
     ///
     /// Namespaces take turns, and so do the functions of one. When memory is short, the smallest charge comes
-    /// first and nobody overtakes it, so that what becomes free is not taken by others.
+    /// first, and for some time nobody overtakes it, so that what becomes free is not taken by others.
     pub(crate) fn start_where_needed(self: &Arc<Self>, board: &mut Board, now: Instant) {
         loop {
             let mut order = board.in_turn();
@@ -77,6 +77,11 @@ impl Scheduler {
                 match self.start_for(board, &key, false, now) {
                     Ok(()) => any = true,
                     Err(Shortage::Instances { .. }) => {}
+                    // By turns it keeps the others waiting and lets them pass: it may wait for more than will
+                    // ever be free.
+                    Err(Shortage::Memory { .. })
+                        if memory_is_short
+                            && board.queues.get(&key).is_some_and(|queue| queue.lets_others_pass(now)) => {}
                     Err(Shortage::Memory { .. }) => {
                         newly_short = !memory_is_short;
                         any &= !memory_is_short;
@@ -114,12 +119,19 @@ impl Scheduler {
         // that slow starts of others do not block it. The tending task notices when starts have become long
         // ones; it runs for as long as a call waits.
         let short = || board.starting_for_less_than(LONG_START, now);
-        let room = match board.starting_for(&key.namespace) {
+        let of_one = board.starting_for(&key.namespace);
+        let room = match of_one {
             0 => short() < 2 * self.most_starting,
             // Likewise, within the same bound, long starts of some functions do not block the first start of
-            // another one of their namespace.
+            // another one of their namespace, which leaves others half of what is beyond the limit.
             _ if queue.starting == 0 && board.starting >= self.most_starting => {
-                board.starting < 2 * self.most_starting && short() < self.most_starting
+                board.starting < 2 * self.most_starting
+                    && short() < self.most_starting
+                    && of_one < self.most_starting + self.most_starting / 2
+            }
+            // Where others wait too, half is theirs.
+            _ if board.others_wait(&key.namespace) => {
+                board.starting < self.most_starting && of_one < self.most_starting.div_ceil(2)
             }
             _ => board.starting < self.most_starting,
         };
@@ -193,30 +205,33 @@ impl Scheduler {
         self.note_quiet(&board);
     }
 
-    /// Of the functions that have been short of memory for long enough, the one with the smallest charge.
-    pub(crate) fn claimant(
+    /// The functions that have been short of memory for long enough, those with the smallest charge first.
+    pub(crate) fn claimants(
         &self,
         board: &Board,
         among: &[Arc<InstanceKey>],
         now: Instant,
-    ) -> Option<Arc<InstanceKey>> {
+    ) -> Vec<Arc<InstanceKey>> {
         let claims =
             |key: &&Arc<InstanceKey>| board.queues.get(*key).is_some_and(|queue| queue.claims_memory(now));
-        among.iter().filter(claims).min_by_key(|key| self.invoker.charges(key)).cloned()
+        let mut claimants: Vec<_> = among.iter().filter(claims).cloned().collect();
+        claimants.sort_by_cached_key(|key| self.invoker.charges(key));
+        claimants
     }
 
-    /// Whether `holder`, which has just finished a call, has to give up its instance to the claimant; if so,
-    /// the claim is settled.
+    /// Whether `holder`, which has just finished a call, has to give up its instance to a claimant; if so, the
+    /// claim is settled.
     pub(crate) fn takes_the_claim(&self, board: &mut Board, holder: &InstanceKey) -> bool {
-        let Some(claim) = &board.claim else { return false };
-        let Some(queue) = board.queues.get(claim) else { return false };
-        let takes = **claim != *holder
-            && queue.is_short_of_memory()
-            && self.invoker.may_displace(holder, claim, &queue.function);
-        if takes {
-            board.claim = None;
+        let takes = board.claims.iter().position(|claim| {
+            **claim != *holder
+                && board.queues.get(claim).is_some_and(|queue| {
+                    queue.is_short_of_memory() && self.invoker.may_displace(holder, claim, &queue.function)
+                })
+        });
+        if let Some(at) = takes {
+            board.claims.remove(at);
         }
-        takes
+        takes.is_some()
     }
 }
 

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::{Scheduler, queue::FunctionQueue};
+use flint_invoker::InstanceKey;
+
+use crate::{Scheduler, board::Board, queue::FunctionQueue};
 
 /// Longest time between two evaluations while calls wait.
 const ROUND: Duration = Duration::from_millis(5);
@@ -60,10 +62,13 @@ impl Scheduler {
             }
             board.by_the_clock = by_the_clock;
             self.start_where_needed(&mut board, now);
+            if by_the_clock {
+                self.forget_shortages(&mut board, &listed, now);
+            }
             board.by_the_clock = false;
             board.short =
                 listed.iter().any(|key| board.queues.get(key).is_some_and(FunctionQueue::is_short_of_memory));
-            board.claim = if board.short { self.claimant(&board, &listed, now) } else { None };
+            board.claims = if board.short { self.claimants(&board, &listed, now) } else { Vec::new() };
             let due = listed.iter().filter_map(|key| board.queues.get(key)?.due(now)).min();
             next = due.map_or(next, |due| due.min(next));
             self.note_quiet(&board);
@@ -71,5 +76,17 @@ impl Scheduler {
         board.tended = board.waiting > 0;
         board.short &= board.tended;
         board.tended.then_some(next)
+    }
+
+    /// Forgets what starts lacked that are not wanted any more.
+    fn forget_shortages(&self, board: &mut Board, listed: &[Arc<InstanceKey>], now: Instant) {
+        for key in listed {
+            if let Some(queue) = board.queues.get_mut(key)
+                && queue.short.is_some()
+                && !queue.wants_start(self.cores, self.most_starting_per_function, true, now)
+            {
+                queue.short = None;
+            }
+        }
     }
 }

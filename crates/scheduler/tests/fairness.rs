@@ -183,3 +183,85 @@ async fn namespaces_take_turns_to_start() {
     assert!(last_of_b < 16, "b's four starts came within the first {last_of_b}");
     node.ends_clean().await;
 }
+
+/// Seven tenants that are never idle, and one whose function needs more than they leave.
+#[tokio::test(start_paused = true)]
+async fn a_start_that_never_fits_does_not_keep_all_others_waiting() {
+    let node =
+        Arc::new(node(PoolConfig { memory: Some(ByteSize::mib(512)), ..pool() }, QueueConfig::default()));
+    let large = Arc::new(function("large/f"));
+    node.sim.script("large/f", Script { memory: ByteSize::mib(250), ..Script::default() });
+    node.call(&large).await;
+    tokio::time::sleep(seconds(3.0)).await;
+    let tenants: Vec<_> = (0..7)
+        .map(|n| {
+            let path = format!("t{n}/f");
+            let script = Script { memory: ByteSize::mib(60), service: millis(100), ..Script::default() };
+            node.sim.script(&path, script);
+            let (node, f) = (Arc::clone(&node), Arc::new(function(&path)));
+            tokio::spawn(async move { node.closed_loop(&f, 1, seconds(20.0)).await })
+        })
+        .collect();
+    tokio::time::sleep(seconds(5.0)).await;
+    assert_eq!(node.sim.seen().live["large/f"], 0, "the others needed its memory");
+    let waits = node.spawn(&large);
+    tokio::time::sleep(seconds(1.0)).await;
+    let began = Instant::now();
+    assert!(is_good(&node.call(&Arc::new(function("small/f"))).await));
+    assert!(began.elapsed() < seconds(1.0), "{:?}", began.elapsed());
+    for tenant in tenants {
+        assert!(tenant.await.unwrap() > 150);
+    }
+    waits.abort();
+    Arc::into_inner(node).unwrap().ends_clean().await;
+}
+
+/// A function that lacked memory for an instance which it does not want any more takes none from others.
+#[tokio::test(start_paused = true)]
+async fn a_shortage_is_forgotten_when_nothing_more_is_wanted() {
+    let node =
+        Arc::new(node(PoolConfig { memory: Some(ByteSize::mib(510)), ..pool() }, QueueConfig::default()));
+    let script = |service, first_call| Script {
+        memory: ByteSize::mib(100),
+        service: seconds(service),
+        first_call: seconds(first_call),
+        ..Script::default()
+    };
+    let (holder, eager) = (Arc::new(function("holder/f")), Arc::new(function("eager/f")));
+    node.sim.script("holder/f", script(6.0, 0.0));
+    let held = node.burst(&holder, 3);
+    tokio::time::sleep(seconds(2.5)).await;
+    assert_eq!(node.sim.seen().live["holder/f"], 3);
+    node.sim.script("eager/f", script(0.001, 1.0));
+    // It gets two instances, as many as there are cores, and wants more until its first calls are over.
+    let calls = {
+        let (node, eager) = (Arc::clone(&node), Arc::clone(&eager));
+        tokio::spawn(async move { node.closed_loop(&eager, 32, seconds(6.0)).await })
+    };
+    all_good(held).await;
+    assert!(calls.await.unwrap() > 1000);
+    assert_eq!(node.sim.seen().live["holder/f"], 3, "nobody needed their memory");
+    Arc::into_inner(node).unwrap().ends_clean().await;
+}
+
+/// Starts that take long, of however many functions, do not make another namespace's functions start one after
+/// the other.
+#[tokio::test(start_paused = true)]
+async fn one_namespaces_long_starts_leave_room_for_anothers() {
+    let node = Node::new();
+    let many: Vec<_> = (0..16).map(|n| Arc::new(function(&format!("many/f{n}")))).collect();
+    for f in &many {
+        node.sim.script(&f.path.to_string(), Script { start: seconds(8.0), ..Script::default() });
+    }
+    let slow: Vec<_> = many.iter().map(|f| node.spawn(f)).collect();
+    tokio::time::sleep(seconds(3.0)).await;
+    let few: Vec<_> = (0..4).map(|n| Arc::new(function(&format!("few/f{n}")))).collect();
+    for f in &few {
+        node.sim.script(&f.path.to_string(), Script { start: millis(500), ..Script::default() });
+    }
+    let began = Instant::now();
+    all_good(few.iter().map(|f| node.spawn(f)).collect()).await;
+    assert!(began.elapsed() < seconds(1.2), "{:?}", began.elapsed());
+    all_good(slow).await;
+    node.ends_clean().await;
+}

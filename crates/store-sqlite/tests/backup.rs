@@ -87,7 +87,7 @@ async fn a_backup_under_load_is_a_working_store() {
         }
         assert!(count(&*copy.activations()).await >= 500);
         copy.queue().release_all_except("b").await.unwrap();
-        let leased = copy.queue().lease("b", usize::MAX, LONG).await.unwrap();
+        let leased = copy.queue().lease("b", usize::MAX, LONG, Arc::new(|_| usize::MAX)).await.unwrap();
         assert!(leased.iter().any(|leased| leased.call == before));
         copy.close().await.unwrap();
     }

@@ -125,12 +125,17 @@ pub trait Queue: Send + Sync {
     /// may jump, or go on while the process is stopped.
     fn keep_while(&self, owner: &str, holds: Holds);
 
-    /// Leases up to `limit` new calls (without an attempt so far) that are due: equally many of each namespace as far as there are enough, within
-    /// a namespace in the order in which they were accepted.
-    async fn lease(&self, owner: &str, limit: usize, lease: Duration) -> Result<Vec<LeasedCall>, StoreError>;
+    /// Leases up to `limit` new calls (without an attempt so far) that are due: equally many of each namespace as far as there are enough, of each
+    /// at most as many as `places` says, within a namespace in the order in which they were accepted.
+    async fn lease(
+        &self,
+        owner: &str,
+        limit: usize,
+        lease: Duration,
+        places: Places,
+    ) -> Result<Vec<LeasedCall>, StoreError>;
 
-    /// The same for calls that failed before, of each namespace at most as many as `places` says. A call without attempts left is not among
-    /// them: see [`Self::take_exhausted`].
+    /// The same for calls that failed before. A call without attempts left is not among them: see [`Self::take_exhausted`].
     async fn lease_again(
         &self,
         owner: &str,

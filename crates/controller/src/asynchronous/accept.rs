@@ -34,7 +34,7 @@ impl Controller {
     ) -> Result<Answer, ControllerError> {
         let id = queued.activation;
         let _namespace = self.hold_namespace(in_flight.account()).await?;
-        let room = self.accepted.room(queued.arguments.len());
+        let room = self.accepted.room(&queued.namespace, queued.arguments.len());
         match room {
             Some(room) => {
                 self.take(queued.clone()).await?;
@@ -107,7 +107,7 @@ impl Controller {
         };
         let queued: Vec<_> = calls.iter().map(|accepting| accepting.call.clone()).collect();
         let rooms: Option<Vec<_>> =
-            queued.iter().map(|call| self.accepted.room(call.arguments.len())).collect();
+            queued.iter().map(|call| self.accepted.room(&call.namespace, call.arguments.len())).collect();
         let accepted = &self.accepted;
         match rooms {
             Some(rooms) => {

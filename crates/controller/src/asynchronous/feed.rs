@@ -1,7 +1,10 @@
 //! Leases calls from the durable queue, and extends the leases of those held.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -91,7 +94,8 @@ impl Controller {
         }
     }
 
-    /// Leases calls while there is room for them, shared between retries and first attempts.
+    /// Leases calls while there is room for them, shared between retries and first attempts, and between
+    /// namespaces.
     async fn lease_some(self: &Arc<Self>) -> Result<(), ControllerError> {
         loop {
             // Reserved for the largest arguments allowed, since theirs are not known yet.
@@ -135,17 +139,26 @@ impl Controller {
     ) -> Result<usize, ControllerError> {
         let (owner, lease) = (&self.accepted.owner, self.config.asynchronous.lease);
         let known = self.accepted.left();
-        let leased = self.stores.queue.lease(owner, limit, lease).await?;
+        let withheld = Arc::new(AtomicBool::new(false));
+        let (controller, some_withheld) = (Arc::clone(self), Arc::clone(&withheld));
+        let places: Places = Arc::new(move |namespace| {
+            let rooms = controller.accepted.rooms_of(namespace);
+            some_withheld.fetch_or(rooms < limit, Ordering::Relaxed);
+            rooms
+        });
+        let leased = self.stores.queue.lease(owner, limit, lease, places).await?;
         let count = leased.len();
-        // Fewer calls than room: all known ones have been fetched. Calls accepted since are not counted here.
-        self.accepted.fetched(if count < limit { known } else { known.min(count) });
+        // Fewer calls than room: all known ones have been fetched, but those of namespaces that have their
+        // share of it. Calls accepted since are not counted here.
+        let all = count < limit && !withheld.load(Ordering::Relaxed);
+        self.accepted.fetched(if all { known } else { known.min(count) });
         for leased in leased {
             self.hold_leased(leased, rooms, |account| Some(account.adopt()));
         }
         Ok(count)
     }
 
-    /// Leases retries as far as their namespaces have places for them.
+    /// Leases retries as far as their namespaces have places, and room, for them.
     async fn lease_again(
         self: &Arc<Self>,
         rooms: &mut Vec<Room>,
@@ -157,8 +170,10 @@ impl Controller {
         let (owner, lease) = (&self.accepted.owner, self.config.asynchronous.lease);
         let at_once = self.config.asynchronous.retries_running;
         let controller = Arc::clone(self);
-        let places: Places =
-            Arc::new(move |namespace| controller.accounts.of(namespace).places_again(at_once) as usize);
+        let places: Places = Arc::new(move |namespace| {
+            let places = controller.accounts.of(namespace).places_again(at_once) as usize;
+            places.min(controller.accepted.rooms_of(namespace))
+        });
         let leased = self.stores.queue.lease_again(owner, limit, lease, places).await?;
         let count = leased.len();
         for leased in leased {
@@ -184,7 +199,8 @@ impl Controller {
             return true;
         }
         let Some(in_flight) = place(&self.accounts.of(&call.namespace)) else { return false };
-        let Some(room) = rooms.pop() else { return false };
+        let Some(mut room) = rooms.pop() else { return false };
+        room.give_to(&call.namespace);
         self.accepted.leased().insert(call.activation);
         let waited = self.stores.clock.now().as_millis().saturating_sub(call.accepted.as_millis());
         let now = Instant::now();

@@ -16,6 +16,7 @@ mod keys;
 pub(crate) mod policy;
 mod run;
 mod settle;
+mod shares;
 mod state;
 
 pub(crate) use accept::Accepting;

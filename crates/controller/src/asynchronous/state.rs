@@ -11,10 +11,13 @@ use std::{
 
 use flint_model::{ActivationId, Attempt, ByteSize, NamespaceName};
 use flint_store::{Holds, LeasedCall, QueuedCall};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Notify, mpsc};
 use uuid::Uuid;
 
-use super::keys::Keys;
+use super::{
+    keys::Keys,
+    shares::{Share, Shares},
+};
 use crate::{AsyncConfig, in_flight::InFlight, turns::Turns};
 
 /// Memory for the arguments of held calls, in KiB.
@@ -28,11 +31,11 @@ pub(crate) struct AcceptedCalls {
     /// This run of the server, as the owner of leases.
     pub(crate) owner: String,
     /// Permits for calls in memory, waiting or running.
-    pub(super) places: Arc<Semaphore>,
+    places: Arc<Shares>,
     /// Permits for the memory of their arguments.
-    memory: Arc<Semaphore>,
+    memory: Arc<Shares>,
     /// Permits for running calls. A composition returns its permit when its steps begin.
-    pub(super) running: Arc<Semaphore>,
+    running: Arc<Shares>,
     waiting: Mutex<Turns<Held>>,
     /// Calls without attempts left that the queue has handed out and that are not given up yet.
     exhausted: Mutex<Vec<LeasedCall>>,
@@ -66,7 +69,7 @@ pub(crate) struct Held {
     pub(crate) in_flight: InFlight,
     pub(crate) room: Room,
     /// Its permit to run.
-    pub(crate) running: Option<OwnedSemaphorePermit>,
+    pub(super) running: Option<Share>,
 }
 
 impl Held {
@@ -78,8 +81,16 @@ impl Held {
 
 /// The memory reserved for a held call.
 pub(crate) struct Room {
-    _place: OwnedSemaphorePermit,
-    _memory: OwnedSemaphorePermit,
+    place: Share,
+    memory: Share,
+}
+
+impl Room {
+    /// Gives room that was reserved for any call to one of this namespace.
+    pub(super) fn give_to(&mut self, namespace: &NamespaceName) {
+        self.place.give_to(namespace);
+        self.memory.give_to(namespace);
+    }
 }
 
 impl AcceptedCalls {
@@ -88,9 +99,9 @@ impl AcceptedCalls {
         let running = config.running.max(1);
         Self {
             owner: Uuid::now_v7().simple().to_string(),
-            places: Arc::new(Semaphore::new(running + config.waiting)),
-            memory: Arc::new(Semaphore::new(MEMORY_KIB)),
-            running: Arc::new(Semaphore::new(running)),
+            places: Shares::new(running + config.waiting),
+            memory: Shares::new(MEMORY_KIB),
+            running: Shares::new(running),
             waiting: Mutex::default(),
             exhausted: Mutex::default(),
             leased: Arc::default(),
@@ -105,13 +116,11 @@ impl AcceptedCalls {
         }
     }
 
-    /// Reserves room for a call with arguments of this size; `None` when memory is full.
-    pub(super) fn room(&self, arguments: usize) -> Option<Room> {
-        // At least 1, at most everything, so that the largest call fits into empty memory.
-        let kib = (arguments / 1024 + 1).min(MEMORY_KIB) as u32;
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        let memory = Arc::clone(&self.memory).try_acquire_many_owned(kib).ok()?;
-        Some(Room { _place: place, _memory: memory })
+    /// Room for a call with arguments of this size; `None` when there is none for its namespace.
+    pub(super) fn room(&self, namespace: &NamespaceName, arguments: usize) -> Option<Room> {
+        let place = self.places.take(namespace, 1)?;
+        let memory = self.memory.take(namespace, kib(arguments))?;
+        Some(Room { place, memory })
     }
 
     /// Raises the size of the largest arguments.
@@ -119,9 +128,18 @@ impl AcceptedCalls {
         self.largest.fetch_max(arguments.as_u64(), Ordering::AcqRel);
     }
 
-    /// Reserves room for a call whose arguments are not known yet.
+    /// Room for a call that is not known yet.
     pub(super) fn room_for_any(&self) -> Option<Room> {
-        self.room(usize::try_from(self.largest.load(Ordering::Acquire)).unwrap_or(usize::MAX))
+        Some(Room { place: self.places.reserve(1)?, memory: self.memory.reserve(self.largest_kib())? })
+    }
+
+    /// How many calls of a namespace may get such room.
+    pub(super) fn rooms_of(&self, namespace: &NamespaceName) -> usize {
+        self.places.allows(namespace, 1).min(self.memory.allows(namespace, self.largest_kib()))
+    }
+
+    fn largest_kib(&self) -> usize {
+        kib(usize::try_from(self.largest.load(Ordering::Acquire)).unwrap_or(usize::MAX))
     }
 
     pub(super) fn waiting(&self) -> MutexGuard<'_, Turns<Held>> {
@@ -132,11 +150,10 @@ impl AcceptedCalls {
     /// without, even briefly, would be missed by a concurrent caller that has just queued a call.
     pub(super) fn next_to_run(&self) -> Option<Held> {
         let mut waiting = self.waiting();
-        if waiting.is_empty() {
+        if waiting.is_empty() || self.running.are_used_up() {
             return None;
         }
-        let running = Arc::clone(&self.running).try_acquire_owned().ok()?;
-        let held = waiting.pop()?;
+        let (held, running) = waiting.pop_if(|namespace| self.running.take(namespace, 1))?;
         Some(Held { running: Some(running), ..held })
     }
 
@@ -186,6 +203,11 @@ impl AcceptedCalls {
     pub(super) fn left(&self) -> usize {
         self.left.load(Ordering::Acquire)
     }
+}
+
+/// Memory for arguments: at least 1 KiB, at most everything, so that the largest call fits into empty memory.
+fn kib(arguments: usize) -> usize {
+    (arguments / 1024).saturating_add(1).min(MEMORY_KIB)
 }
 
 #[cfg(test)]

@@ -297,16 +297,8 @@ async fn a_function_that_is_gone_is_said_to_be_gone() {
     server.stop().await;
 }
 
-#[tokio::test]
-async fn one_namespace_does_not_keep_another_one_waiting() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut one = config();
-    (one.asynchronous.running, one.asynchronous.waiting) = (1, 100);
-    let server = Server::start(dir.path(), one).await;
-    deploy(&server, "slow", "wait").await;
-    for _ in 0..10 {
-        accept(&server, "slow", "{}").await.unwrap();
-    }
+/// Deploys a function in a namespace of its own, and calls it.
+async fn accept_of_another(server: &Server) {
     let (_, key) =
         server.controller.create_namespace("other".parse().unwrap(), Default::default()).await.unwrap();
     let other = server.controller.authenticate(&key.expose()).await.unwrap();
@@ -317,6 +309,19 @@ async fn one_namespace_does_not_keep_another_one_waiting() {
     server.controller.put_function(&other, "other/f".parse().unwrap(), put, &|_| {}).await.unwrap();
     let invocation = Invocation { path: "other/f".parse().unwrap(), ..call("f", "{}", Mode::NonBlocking) };
     server.controller.invoke(&other, invocation).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_namespace_does_not_keep_another_one_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut one = config();
+    (one.asynchronous.running, one.asynchronous.waiting) = (1, 100);
+    let server = Server::start(dir.path(), one).await;
+    deploy(&server, "slow", "wait").await;
+    for _ in 0..10 {
+        accept(&server, "slow", "{}").await.unwrap();
+    }
+    accept_of_another(&server).await;
     eventually("a place for the other namespace", || async {
         server.executor.go();
         (!server.executor.calls_of("other/f").is_empty()).then_some(())
@@ -331,6 +336,44 @@ async fn one_namespace_does_not_keep_another_one_waiting() {
     })
     .await;
     server.stop().await;
+}
+
+/// Whether its calls wait in memory or on disk, and whether this server accepted them.
+#[tokio::test]
+async fn calls_that_take_long_leave_places_to_other_namespaces() {
+    for waiting in [100, 0] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut four = config();
+        (four.asynchronous.running, four.asynchronous.waiting) = (4, waiting);
+        let server = Server::start(dir.path(), four.clone()).await;
+        deploy(&server, "slow", "wait").await;
+        for _ in 0..10 {
+            accept(&server, "slow", "{}").await.unwrap();
+        }
+        let three_run = async |server: &Server| {
+            eventually("three calls", || async {
+                (server.executor.calls_of("guest/slow").len() == 3).then_some(())
+            })
+            .await;
+        };
+        three_run(&server).await;
+        server.die();
+
+        let server = Server::start(dir.path(), four).await;
+        three_run(&server).await;
+        accept_of_another(&server).await;
+        eventually("a place for the other namespace", || async {
+            (!server.executor.calls_of("other/f").is_empty()).then_some(())
+        })
+        .await;
+        assert_eq!(server.executor.calls_of("guest/slow").len(), 3);
+        eventually("the rest", || async {
+            server.executor.go();
+            (server.controller.calls_in_flight() == 0).then_some(())
+        })
+        .await;
+        server.stop().await;
+    }
 }
 
 #[tokio::test]

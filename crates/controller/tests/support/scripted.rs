@@ -17,8 +17,8 @@ use bytes::Bytes;
 use flint_controller::{Answer, Controller, Invocation};
 use flint_executor::{
     Anticipation, Call, CallEnd, Capability, Executor, Fault, FunctionSource, Instance, Invoked,
-    PrepareError, Prepared, Progress, Reply, ReplyHead, RuntimeKind, StartContext, StartFailure, Started,
-    body_channel,
+    PrepareError, Prepared, PrewarmedMemory, Progress, Reply, ReplyHead, RuntimeKind, StartContext,
+    StartFailure, Started, body_channel,
 };
 use flint_model::{
     ByteSize, Contract, Function, InstanceId, LogLine, LogStream, Reuse, SnapshotReport, Start, Strategy,
@@ -226,8 +226,8 @@ impl Executor for Scripted {
         }
     }
 
-    async fn prewarmed_memory(&self) -> ByteSize {
-        ByteSize::default()
+    async fn prewarmed_memory(&self) -> PrewarmedMemory {
+        PrewarmedMemory::default()
     }
 
     async fn collect(&self, _: &[Arc<Function>]) {}

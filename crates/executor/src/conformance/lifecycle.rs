@@ -103,5 +103,5 @@ pub async fn prewarmed_runtimes_are_taken(subject: &Subject) {
     assert!(taken, "no prewarmed runtime was ever taken");
     subject.executor.prewarm(&[]).await;
     subject.executor.shutdown().await;
-    assert_eq!(subject.executor.prewarmed_memory().await, ByteSize::bytes(0));
+    assert_eq!(subject.executor.prewarmed_memory().await.all, ByteSize::bytes(0));
 }

@@ -169,7 +169,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "async.running",
         "256",
-        "Maximum accepted calls that run at once, not counting sequences and compositions",
+        "Maximum accepted calls that run at once, not counting sequences and compositions; one namespace leaves others a quarter",
     ),
     key("async.waiting", "4096", "Maximum accepted calls that wait in memory; the rest wait on disk"),
     key("async.lease", r#""1min""#, "How long a server that stops responding keeps its calls from others"),
@@ -258,7 +258,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "network.dns",
         r#"["9.9.9.9"]"#,
-        "Name servers for functions with network egress; if empty, the host's own where functions can reach them",
+        "Name servers for functions with network egress; if empty, those of the host's /etc/resolv.conf that are not loopback addresses",
     ),
     key(
         "network.allow_private",

@@ -3,7 +3,7 @@
 //! An instance is charged the peak last seen of its function's instances (before the first measurement a
 //! fixed guess, at most the function's limit) until it is measured itself. When the budget is used up, a
 //! start evicts idle instances: of the namespace with the largest charge first, and within it the longest
-//! idle. A namespace may take from another one that would still have at least as much, or instances that have
+//! idle. What a namespace's snapshots use counts as its own there. A namespace may take from another one that would still have at least as much, or instances that have
 //! been idle for a while; so no namespace loses its warm instances to one that already has more.
 
 use std::{collections::HashMap, sync::Arc};
@@ -189,9 +189,10 @@ impl Pool {
         self.functions.get(key).map_or(0, |function| function.charge)
     }
 
-    /// The charge of a namespace's starting and live instances.
+    /// The charge of a namespace's starting and live instances, and the memory of its snapshots.
     pub(crate) fn charge_of_namespace(&self, namespace: &NamespaceName) -> u64 {
-        self.namespaces.get(namespace).copied().unwrap_or_default()
+        let of = |sums: &HashMap<NamespaceName, u64>| sums.get(namespace).copied().unwrap_or_default();
+        of(&self.namespaces) + of(&self.snapshots)
     }
 
     /// Sets a live instance's charge to its measured memory.
@@ -212,10 +213,17 @@ impl Pool {
         }
     }
 
-    /// Records the memory of prewarmed runtimes and snapshots, that of the executors with targets alone, and
-    /// the number of runtimes to be kept.
-    pub(crate) fn measured_prewarmed(&mut self, memory: ByteSize, need: ByteSize, target: usize) {
+    /// Records the memory of prewarmed runtimes and snapshots, that of each namespace's snapshots and that of
+    /// the executors with targets alone, and the number of runtimes to be kept.
+    pub(crate) fn measured_prewarmed(
+        &mut self,
+        memory: ByteSize,
+        snapshots: HashMap<NamespaceName, u64>,
+        need: ByteSize,
+        target: usize,
+    ) {
         self.prewarmed = memory.as_u64();
+        self.snapshots = snapshots;
         self.prewarm_target = target;
         if target > 0 {
             self.prewarm_need = need.as_u64();

@@ -49,6 +49,8 @@ pub(crate) struct Pool {
     dying_count: usize,
     /// Memory of prewarmed runtimes and snapshots.
     prewarmed: u64,
+    /// Of that, the snapshots of each namespace.
+    snapshots: HashMap<NamespaceName, u64>,
     /// Memory of the executors with targets, when runtimes were last kept.
     prewarm_need: u64,
     /// Number of prewarmed runtimes to keep.
@@ -121,6 +123,7 @@ impl Pool {
             dying: 0,
             dying_count: 0,
             prewarmed: 0,
+            snapshots: HashMap::new(),
             prewarm_need: 0,
             prewarm_target: 0,
             pressed: false,

@@ -131,6 +131,25 @@ fn the_namespace_with_most_gives_first_and_of_it_the_longest_idle() {
 }
 
 #[test]
+fn what_a_namespaces_snapshots_use_is_its_own() {
+    let mut table = Table::new(8);
+    table.idle("a/clone");
+    table.idle("b/old");
+    table.idle("b/new");
+    let of_a = [("a".parse().unwrap(), ByteSize::mib(64 * 4).as_u64())].into();
+    table.pool.measured_prewarmed(ByteSize::mib(64 * 5), of_a, ByteSize::bytes(0), 0);
+    table.start("c/f").unwrap();
+    assert_eq!(
+        table.gone(),
+        ["a/clone"],
+        "one instance and four times as much in snapshots are more than two"
+    );
+    let ([a, c], f) = (["a/clone", "c/f"].map(Table::key), testing::function("c/f"));
+    assert!(table.pool.may_displace(&a, &c, &f.limits), "c would have less than a's snapshots");
+    assert!(!table.pool.may_displace(&c, &a, &f.limits));
+}
+
+#[test]
 fn a_namespace_may_always_exchange_its_own() {
     let mut table = Table::new(3);
     table.idle("a/1");

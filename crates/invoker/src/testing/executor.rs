@@ -10,8 +10,8 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use flint_executor::{
-    Anticipation, Capability, Executor, FunctionSource, PrepareError, Prepared, PrewarmTarget, Progress,
-    RuntimeKind, StartContext, StartFailure, Started,
+    Anticipation, Capability, Executor, FunctionSource, PrepareError, Prepared, PrewarmTarget,
+    PrewarmedMemory, Progress, RuntimeKind, StartContext, StartFailure, Started,
 };
 use flint_model::{ByteSize, Contract, Digest, Function, FunctionPath, LogLine, LogStream, Strategy};
 use flint_store::{Blobs, StoreError};
@@ -231,13 +231,14 @@ impl Executor for Sim {
         *snapshots = ByteSize::bytes(snapshots.as_u64().saturating_sub(wanted.as_u64()));
     }
 
-    async fn prewarmed_memory(&self) -> ByteSize {
+    async fn prewarmed_memory(&self) -> PrewarmedMemory {
         let kept = lock(&self.seen)
             .prewarm
             .last()
             .map_or(0, |targets| targets.iter().map(|target| target.count).sum());
         let snapshots = lock(&self.snapshots).as_u64();
-        ByteSize::bytes(ByteSize::mib(40 * kept as u64).as_u64() + snapshots)
+        let all = ByteSize::bytes(ByteSize::mib(40 * kept as u64).as_u64() + snapshots);
+        PrewarmedMemory { all, ..PrewarmedMemory::default() }
     }
 
     async fn collect(&self, _: &[Arc<Function>]) {}

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-pub(super) fn up() -> io::Result<()> {
+pub(crate) fn up() -> io::Result<()> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: `ifreq` is plain data, for which all zeroes is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

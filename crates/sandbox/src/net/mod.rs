@@ -2,7 +2,7 @@
 
 mod conntrack;
 mod egress;
-mod loopback;
+pub(crate) mod loopback;
 mod namespaces;
 mod netlink;
 mod nft;

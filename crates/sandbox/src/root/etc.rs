@@ -104,19 +104,21 @@ fn resolv_conf(configured: &[IpAddr]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The name servers of sandboxes with egress: those of the host that a sandbox can reach, or else the
-/// configured ones.
+/// The name servers of sandboxes with egress: the configured ones, or else those of the host that a sandbox
+/// can reach.
 pub(crate) fn name_servers(configured: &[IpAddr]) -> Vec<IpAddr> {
     choose(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default(), configured)
 }
 
 fn choose(resolv_conf: &str, configured: &[IpAddr]) -> Vec<IpAddr> {
-    let host: Vec<IpAddr> = resolv_conf
+    if !configured.is_empty() {
+        return configured.to_vec();
+    }
+    resolv_conf
         .lines()
         .filter_map(|line| line.strip_prefix("nameserver")?.trim().parse().ok())
         .filter(|address: &IpAddr| !address.is_loopback())
-        .collect();
-    if host.is_empty() { configured.to_vec() } else { host }
+        .collect()
 }
 
 #[cfg(test)]
@@ -125,10 +127,10 @@ mod tests {
 
     #[test]
     fn loopback_resolvers_are_useless_inside() {
-        let configured = ["192.0.2.53".parse().unwrap()];
-        assert_eq!(choose("nameserver 127.0.0.53\n", &configured), configured);
         assert!(choose("nameserver 127.0.0.53\n", &[]).is_empty());
-        let host = choose("# x\nnameserver 198.51.100.1\nnameserver ::1\n", &configured);
-        assert_eq!(host, ["198.51.100.1".parse::<IpAddr>().unwrap()]);
+        let host = "# x\nnameserver 198.51.100.1\nnameserver ::1\n";
+        assert_eq!(choose(host, &[]), ["198.51.100.1".parse::<IpAddr>().unwrap()]);
+        let configured = ["192.0.2.53".parse().unwrap()];
+        assert_eq!(choose(host, &configured), configured, "whoever names some wants no others");
     }
 }

@@ -1,8 +1,8 @@
 //! Compiles verdicts on system calls into a classic BPF program.
 
 use libc::{
-    BPF_ABS, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
-    SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, sock_filter,
+    BPF_ABS, BPF_ALU, BPF_AND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W,
+    SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, sock_filter,
 };
 
 /// The verdict on a system call.
@@ -24,7 +24,7 @@ pub(super) enum Check {
     Clone,
     /// `ioctl` without injecting terminal input.
     Ioctl,
-    /// `socket` of the Unix, IPv4 (TCP, UDP), IPv6 and routing-netlink kinds.
+    /// `socket` of the Unix, IPv4 and IPv6 (TCP, UDP) and routing-netlink kinds.
     Socket,
     /// `socketpair` of the Unix kind.
     Socketpair,
@@ -59,6 +59,8 @@ const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET) as u32;
 const TIOCLINUX: u32 = 0x541c;
+/// The bits of `socket`'s second argument that are no flags.
+const SOCKET_TYPE: u32 = 0xf;
 const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
 
@@ -141,12 +143,17 @@ fn leaf(verdict: Verdict) -> Vec<sock_filter> {
         ],
         Verdict::Check(Check::Socket) => vec![
             argument(0),
-            jump(BPF_JEQ, libc::AF_UNIX as u32, 9, 0),
+            jump(BPF_JEQ, libc::AF_UNIX as u32, 13, 0),
             jump(BPF_JEQ, libc::AF_INET as u32, 4, 0),
             jump(BPF_JEQ, libc::AF_INET6 as u32, 3, 0),
-            jump(BPF_JEQ, libc::AF_NETLINK as u32, 0, 7),
+            jump(BPF_JEQ, libc::AF_NETLINK as u32, 0, 11),
             argument(2),
-            jump(BPF_JEQ, libc::NETLINK_ROUTE as u32, 4, 5),
+            jump(BPF_JEQ, libc::NETLINK_ROUTE as u32, 8, 10),
+            // Protocol 0 is the default one of the type, which need not be TCP or UDP.
+            argument(1),
+            statement(BPF_ALU | BPF_AND | BPF_K, SOCKET_TYPE),
+            jump(BPF_JEQ, libc::SOCK_STREAM as u32, 1, 0),
+            jump(BPF_JEQ, libc::SOCK_DGRAM as u32, 0, 7),
             argument(2),
             jump(BPF_JEQ, 0, 2, 0),
             jump(BPF_JEQ, libc::IPPROTO_TCP as u32, 1, 0),
@@ -154,6 +161,7 @@ fn leaf(verdict: Verdict) -> Vec<sock_filter> {
             allow,
             fail(libc::EAFNOSUPPORT),
             fail(libc::EPROTONOSUPPORT),
+            fail(libc::ESOCKTNOSUPPORT),
         ],
         Verdict::Check(Check::Socketpair) => {
             vec![argument(0), jump(BPF_JEQ, libc::AF_UNIX as u32, 0, 1), allow, fail(libc::EAFNOSUPPORT)]
@@ -228,6 +236,8 @@ mod tests {
                 };
             } else if code == BPF_JMP | BPF_JA {
                 at += step.k as usize;
+            } else if code == BPF_ALU | BPF_AND | BPF_K {
+                value &= step.k;
             } else {
                 let hit = match code & 0xf0 {
                     BPF_JEQ => value == step.k,
@@ -273,21 +283,29 @@ mod tests {
         assert_eq!(call(libc::SYS_clone, libc::CLONE_NEWUSER | libc::SIGCHLD, 0, 0), FAIL(libc::EPERM));
         assert_eq!(call(libc::SYS_ioctl, 0, libc::TIOCGWINSZ as u32, 0), allow);
         assert_eq!(call(libc::SYS_ioctl, 0, libc::TIOCSTI as u32, 0), FAIL(libc::EPERM));
-        for (family, protocol, expected) in [
-            (libc::AF_UNIX, 0, allow),
-            (libc::AF_INET, 0, allow),
-            (libc::AF_INET, libc::IPPROTO_TCP, allow),
-            (libc::AF_INET6, libc::IPPROTO_UDP, allow),
-            (libc::AF_INET, libc::IPPROTO_ICMP, FAIL(libc::EPROTONOSUPPORT)),
-            (libc::AF_INET6, libc::IPPROTO_SCTP, FAIL(libc::EPROTONOSUPPORT)),
-            (libc::AF_NETLINK, libc::NETLINK_ROUTE, allow),
-            (libc::AF_PACKET, 0, FAIL(libc::EAFNOSUPPORT)),
-            (libc::AF_VSOCK, 0, FAIL(libc::EAFNOSUPPORT)),
-            (libc::AF_ALG, 0, FAIL(libc::EAFNOSUPPORT)),
+        let (stream, datagram) = (libc::SOCK_STREAM, libc::SOCK_DGRAM);
+        let [family_fails, protocol_fails, type_fails] =
+            [libc::EAFNOSUPPORT, libc::EPROTONOSUPPORT, libc::ESOCKTNOSUPPORT].map(FAIL);
+        for (family, kind, protocol, expected) in [
+            (libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, allow),
+            (libc::AF_INET, stream, 0, allow),
+            (libc::AF_INET, stream | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, libc::IPPROTO_TCP, allow),
+            (libc::AF_INET6, datagram | libc::SOCK_CLOEXEC, libc::IPPROTO_UDP, allow),
+            (libc::AF_INET, datagram, libc::IPPROTO_ICMP, protocol_fails),
+            (libc::AF_INET6, stream, libc::IPPROTO_SCTP, protocol_fails),
+            (libc::AF_INET, libc::SOCK_SEQPACKET, 0, type_fails),
+            (libc::AF_INET6, libc::SOCK_DCCP | libc::SOCK_CLOEXEC, 0, type_fails),
+            (libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_TCP, type_fails),
+            (libc::AF_INET, libc::SOCK_PACKET, 0, type_fails),
+            (libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE, allow),
+            (libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER, protocol_fails),
+            (libc::AF_PACKET, libc::SOCK_RAW, 0, family_fails),
+            (libc::AF_VSOCK, stream, 0, family_fails),
+            (libc::AF_ALG, libc::SOCK_SEQPACKET, 0, family_fails),
         ] {
-            assert_eq!(call(libc::SYS_socket, family, 0, protocol), expected, "{family} {protocol}");
+            let verdict = call(libc::SYS_socket, family, kind as u32, protocol);
+            assert_eq!(verdict, expected, "{family} {kind} {protocol}");
         }
-        assert_ne!(call(libc::SYS_socket, libc::AF_NETLINK, 0, libc::NETLINK_NETFILTER), allow);
         assert_eq!(call(libc::SYS_socketpair, libc::AF_UNIX, 0, 0), allow);
         assert_ne!(call(libc::SYS_socketpair, libc::AF_TIPC, 0, 0), allow);
         assert_eq!(call(libc::SYS_personality, -1, 0, 0), allow);

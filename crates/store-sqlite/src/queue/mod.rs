@@ -179,8 +179,14 @@ impl Queue for SqliteQueue {
         self.accept(calls, holder.map(|(owner, lease)| (owner.to_owned(), lease))).await
     }
 
-    async fn lease(&self, owner: &str, limit: usize, lease: Duration) -> Result<Vec<LeasedCall>, StoreError> {
-        self.take(0, owner, limit, lease, Arc::new(|_| usize::MAX)).await
+    async fn lease(
+        &self,
+        owner: &str,
+        limit: usize,
+        lease: Duration,
+        places: Places,
+    ) -> Result<Vec<LeasedCall>, StoreError> {
+        self.take(0, owner, limit, lease, places).await
     }
 
     async fn lease_again(

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::{
     Driver, Opened,
-    sample::{LONG, UNICODE, activation, call, lease, namespace, namespace_name},
+    sample::{LONG, UNICODE, activation, call, everybody, lease, namespace, namespace_name},
 };
 use crate::{
     Buried, DeadLetter, DeadLetterBounds, DeadLetterUsage, LetterQuery, Page, QueuedCall, Redrive, WhenFull,
@@ -169,7 +169,7 @@ pub async fn a_letter_is_redriven_once(driver: &dyn Driver) {
     let winner = &redrives[outcomes.iter().position(|redriven| *redriven).unwrap()];
     assert!(letters(opened, "guest").await.is_empty());
     assert_eq!(opened.queue.depth(Some(&one.namespace)).await.unwrap(), 1);
-    let leased = opened.queue.lease("b", 10, LONG).await.unwrap();
+    let leased = opened.queue.lease("b", 10, LONG, everybody()).await.unwrap();
     let expected = QueuedCall {
         activation: winner.activation,
         cause: Some(one.activation),
@@ -296,7 +296,7 @@ pub async fn letters_stay_until_their_namespace_goes(driver: &dyn Driver) {
     assert_eq!(ids(&opened, "guest").await, [stays.activation]);
     assert_eq!(opened.dead_letters.usage(Some(&stays.namespace)).await.unwrap(), usage, "counted anew");
     assert_eq!(opened.queue.waiting_again(None).await.unwrap(), waiting);
-    let leased = opened.queue.lease("b", 10, LONG).await.unwrap();
+    let leased = opened.queue.lease("b", 10, LONG, everybody()).await.unwrap();
     assert_eq!(leased.iter().map(|leased| leased.call.activation).collect::<Vec<_>>(), [redrive.activation]);
     assert!(opened.catalog.delete_namespace(&stays.namespace).await.unwrap());
     assert!(ids(&opened, "guest").await.is_empty());

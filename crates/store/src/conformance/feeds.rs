@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{
     Driver, Opened,
-    sample::{LONG, PLENTY, call, feed, namespace, trigger},
+    sample::{LONG, PLENTY, call, everybody, feed, namespace, trigger},
 };
 use crate::{Expected, StoreError};
 
@@ -144,7 +144,7 @@ pub async fn a_firing_is_one_commit(driver: &dyn Driver) {
     assert!(revision > before.revision);
     assert_eq!(feeds.feed(&path("a/t")).await.unwrap(), Some(Feed { revision, ..after.clone() }));
     assert_eq!(queue.depth(None).await.unwrap(), 2);
-    assert!(queue.lease("you", 9, LONG).await.unwrap().is_empty(), "its calls have a holder");
+    assert!(queue.lease("you", 9, LONG, everybody()).await.unwrap().is_empty(), "its calls have a holder");
     // Twice for one instant, by somebody who has not seen the first time.
     assert!(is_conflict(feeds.go_on(&after, calls(), None).await));
     // A call that cannot be accepted keeps the feed where it was.

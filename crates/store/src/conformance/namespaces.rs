@@ -6,7 +6,7 @@ use flint_model::{ActivationId, Entity, Timestamp};
 use super::{
     Driver, Opened,
     apis::api,
-    sample::{LONG, call, function, namespace, namespace_name, package, rule, sequence, trigger},
+    sample::{LONG, call, everybody, function, namespace, namespace_name, package, rule, sequence, trigger},
 };
 use crate::{BucketPath, Change, Expected, KeyValueError, KeyValueQuota, QueuedCall, StoreError};
 
@@ -108,8 +108,13 @@ pub async fn one_that_is_created_again_has_nothing_of_its_predecessor(driver: &d
     }
     queue.release_all_except("b").await.unwrap();
     assert!(queue.take_exhausted(10).await.unwrap().is_empty());
-    let leased: Vec<ActivationId> =
-        queue.lease("b", 10, LONG).await.unwrap().iter().map(|leased| leased.call.activation).collect();
+    let leased: Vec<ActivationId> = queue
+        .lease("b", 10, LONG, everybody())
+        .await
+        .unwrap()
+        .iter()
+        .map(|leased| leased.call.activation)
+        .collect();
     assert_eq!(leased, [neighbour.activation]);
     // An activation that is accepted again, as if there had never been the other.
     queue.enqueue(held.clone(), "b", LONG).await.unwrap();

@@ -11,7 +11,7 @@ use flint_model::{ActivationId, Attempt, Timestamp};
 use futures_util::future::join_all;
 use tokio::time::sleep;
 
-use super::sample::{LONG, UNICODE, call, lease, namespace_name};
+use super::sample::{LONG, UNICODE, call, everybody, lease, namespace_name};
 use crate::{LeasedCall, Queue, QueuedCall, StoreError};
 
 /// A lease that is over at once.
@@ -148,13 +148,14 @@ pub async fn a_lease_is_no_attempt(queue: &dyn Queue) {
     for life in 1..=5 {
         let owner = format!("life {life}");
         assert_eq!(queue.release_all_except(&owner).await.unwrap(), 1);
-        let leased = queue.lease(&owner, 10, if life % 2 == 0 { OVER } else { LONG }).await.unwrap();
+        let leased =
+            queue.lease(&owner, 10, if life % 2 == 0 { OVER } else { LONG }, everybody()).await.unwrap();
         assert_eq!((ids(&leased), leased[0].attempt), (vec![waiting.activation], 1));
         assert_eq!(ends(&leased[0]), [""; 0]);
     }
     queue.release_all_except("expires").await.unwrap();
     for _ in 0..5 {
-        assert_eq!(queue.lease("expires", 10, OVER).await.unwrap().len(), 1);
+        assert_eq!(queue.lease("expires", 10, OVER, everybody()).await.unwrap().len(), 1);
         sleep(MOMENT).await;
     }
     assert!(queue.take_exhausted(10).await.unwrap().is_empty());

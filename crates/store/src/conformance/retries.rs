@@ -38,7 +38,7 @@ pub async fn namespaces_take_turns(queue: &dyn Queue) {
             queue.enqueue_due(call(namespace, at, 3)).await.unwrap();
         }
     }
-    let first = queue.lease("b", 6, LONG).await.unwrap();
+    let first = queue.lease("b", 6, LONG, everybody()).await.unwrap();
     assert_eq!(
         by_namespace(&first),
         HashMap::from([("busy", 3), ("calm", 2), ("single", 1)]),
@@ -56,13 +56,13 @@ pub async fn namespaces_take_turns(queue: &dyn Queue) {
     // One at a time: nobody is passed over.
     let mut served = Vec::new();
     for _ in 0..6 {
-        served.push(queue.lease("b", 1, LONG).await.unwrap()[0].call.namespace.to_string());
+        served.push(queue.lease("b", 1, LONG, everybody()).await.unwrap()[0].call.namespace.to_string());
     }
     for name in ["busy", "single"] {
         assert!(served.iter().filter(|served| *served == name).count() >= 2, "{served:?}");
     }
     assert!(served.iter().any(|served| served == "calm"), "{served:?}");
-    assert_eq!(queue.lease("b", 1000, LONG).await.unwrap().len(), 57 - 12);
+    assert_eq!(queue.lease("b", 1000, LONG, everybody()).await.unwrap().len(), 57 - 12);
 }
 
 /// Calls that failed before are not in the way of the others, of whichever namespace, and come as far as there are places for them.
@@ -77,7 +77,7 @@ pub async fn failed_calls_stand_apart(queue: &dyn Queue) {
     }
     let fresh = call("failing", 99, 3);
     queue.enqueue_due(fresh.clone()).await.unwrap();
-    assert_eq!(ids(&queue.lease("b", 10, LONG).await.unwrap()), [fresh.activation]);
+    assert_eq!(ids(&queue.lease("b", 10, LONG, everybody()).await.unwrap()), [fresh.activation]);
     let few: crate::Places = Arc::new(|name| if name.as_str() == "failing" { 3 } else { 9 });
     let leased = queue.lease_again("b", 10, LONG, few).await.unwrap();
     assert_eq!(by_namespace(&leased), HashMap::from([("failing", 3), ("other", 2)]));
@@ -108,6 +108,11 @@ pub async fn who_has_no_place_takes_no_turn(queue: &dyn Queue) {
     }
     let all = queue.lease_again("b", 2, LONG, places(&["other", "busy"])).await.unwrap();
     assert_eq!(by_namespace(&all), HashMap::from([("other", 1), ("busy", 1)]));
+    for namespace in ["busy", "calm", "single"] {
+        queue.enqueue_due(call(namespace, 9, 3)).await.unwrap();
+    }
+    let first = queue.lease("b", 9, LONG, places(&["calm", "other"])).await.unwrap();
+    assert_eq!(by_namespace(&first), HashMap::from([("calm", 1)]), "nor is one among first attempts");
 }
 
 /// When the next delay ends is known, so that nobody has to look before.

@@ -154,7 +154,7 @@ pub fn everybody() -> Places {
 
 /// Leases calls that are due, those that failed before last.
 pub async fn lease(queue: &dyn Queue, owner: &str, limit: usize, lease: Duration) -> Vec<LeasedCall> {
-    let mut leased = queue.lease(owner, limit, lease).await.unwrap();
+    let mut leased = queue.lease(owner, limit, lease, everybody()).await.unwrap();
     assert!(leased.iter().all(|leased| leased.attempt == 1), "{leased:?}");
     let again = queue.lease_again(owner, limit - leased.len(), lease, everybody()).await.unwrap();
     assert!(again.iter().all(|leased| leased.attempt > 1), "{again:?}");
