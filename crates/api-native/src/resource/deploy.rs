@@ -22,22 +22,22 @@ pub struct DeployRequest {
     /// The code; absent = keep the deployed code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeUpload>,
-    /// How the code receives a call: `handler`, `stdio`, `afterburn`, `http`, `openwhisk`, `actionloop`, `skeleton`, `lambda`, `wasi-http`, `wasi-command` or
-    /// `wasm-core`.
+    /// How the code receives a call: `handler`, `stdio`, `http`, `openwhisk`, `actionloop`, `skeleton`, `wasi-http`, `wasi-command` or `wasm-core`
+    /// (`afterburn` and `lambda` are not available yet); absent = what follows from the kind and the code.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "handler")]
     pub contract: Option<Contract>,
-    /// What isolates an instance: `process`, `gvisor`, `microvm` or `wasm`; absent = the cheapest that this host offers.
+    /// What isolates an instance: `process` or `wasm` (`gvisor` and `microvm` are not available yet); absent = `wasm` for the contracts of WebAssembly, else `process`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "process")]
     pub isolation: Option<Isolation>,
-    /// How a new instance starts: `spawn`, `fork`, `restore` or `instantiate`; absent = `fork` for Node.js and Python with the contract `handler` if this host
-    /// supports it, else `spawn`.
+    /// How a new instance starts: `spawn`, `fork` or `instantiate` (`restore` is not available yet); absent = `instantiate` for isolation `wasm`, `fork` for Node.js and
+    /// Python with the contract `handler` if this host supports it, else `spawn`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "fork")]
     pub start: Option<Start>,
-    /// What happens to an instance after a call: `never` (it is removed) or `warm` (it serves later calls of the function); absent = `never` for forked instances
-    /// and for the contract `stdio`, else `warm`.
+    /// What happens to an instance after a call: `never` (it is removed) or `warm` (it serves later calls of the function); absent = `never` for forked instances,
+    /// for the contract `stdio` and for isolation `wasm`, else `warm`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "never")]
     pub reuse: Option<Reuse>,

@@ -36,8 +36,8 @@ pub struct FunctionResource {
     /// The entry point; absent = the runtime's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub main: Option<String>,
-    /// How the code receives a call: `handler`, `stdio`, `afterburn`, `http`, `openwhisk`, `actionloop`, `skeleton`, `lambda`, `wasi-http`, `wasi-command` or
-    /// `wasm-core`.
+    /// How the code receives a call: `handler`, `stdio`, `http`, `openwhisk`, `actionloop`, `skeleton`, `wasi-http`, `wasi-command` or `wasm-core`
+    /// (`afterburn` and `lambda` are not available yet).
     #[schema(value_type = String, example = "handler")]
     pub contract: Contract,
     /// How the function is run.

@@ -20,7 +20,8 @@ pub(crate) struct FunctionArgs {
     /// Entry point: a function; for Java `Class` or `Class#method`; for a build of several programs, the one to use
     #[arg(long)]
     pub(crate) main: Option<String>,
-    /// How the code receives a call: handler, stdio, http, openwhisk, …
+    /// How the code receives a call: handler, stdio, http, openwhisk, actionloop, skeleton; for WebAssembly wasm-core, wasi-command, wasi-http
+    /// [default: by kind and content]
     #[arg(long)]
     pub(crate) contract: Option<Contract>,
     /// Memory limit of an instance, in MB
@@ -35,13 +36,14 @@ pub(crate) struct FunctionArgs {
     /// CPU limit in cores: 0.5, or 500m
     #[arg(long, value_name = "CORES", value_parser = values::cpu_millis)]
     pub(crate) cpu: Option<u32>,
-    /// Minimum isolation: process, gvisor, microvm, wasm
+    /// What isolates an instance: process, wasm; not available yet: gvisor, microvm [default: wasm for the contracts of WebAssembly, else process]
     #[arg(long)]
     pub(crate) isolation: Option<Isolation>,
-    /// How instances are started: spawn, fork, restore, instantiate [default: fork for Node.js and Python if the host can, else spawn]
+    /// How instances are started: spawn, fork, instantiate; not available yet: restore [default: instantiate for isolation wasm; fork for Node.js and
+    /// Python handlers if the host can; else spawn]
     #[arg(long)]
     pub(crate) start: Option<Start>,
-    /// Whether an instance is reused after a call: never, warm [default: never if forked, else warm]
+    /// Whether an instance is reused after a call: never, warm [default: never if forked, for the contract stdio and for isolation wasm; else warm]
     #[arg(long)]
     pub(crate) reuse: Option<Reuse>,
     /// Warm-up call before the snapshot is taken: a .json file holds arguments, any other a request body; `none` = no warm-up calls,

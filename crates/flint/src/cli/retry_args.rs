@@ -20,7 +20,7 @@ pub(crate) struct RetryArgs {
     /// Maximum delay before a retry [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) retry_max_backoff: Option<Duration>,
-    /// Do not retry calls older than this [default: no limit]
+    /// No attempt, not even the first, begins later than this after acceptance [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) retry_max_age: Option<Duration>,
     /// Failures to retry, separated by commas: platform (always), timeout, developer, application [default: all but application]

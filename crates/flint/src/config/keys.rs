@@ -39,7 +39,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "server.credential_ttl",
         r#""30s""#,
-        "How long a verified key is cached, and so may keep working after its removal",
+        "How long a verified key is cached, which saves a look-up for each request. Removing or blocking a key takes effect at once on this server",
     ),
     key("server.collect_every", r#""10min""#, "How often unused code and artefacts are removed"),
     key(
@@ -342,13 +342,13 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "snapshot.made_at_once",
         "1",
-        "Maximum snapshots created at once that no call waits for, which leaves processors to calls; one namespace has at most half of them (at least one). After a restart there is one for each function that is called, and one for each deploy of what was frozen before; by default half of the cores",
+        "Maximum snapshots created at once that no call waits for, which leaves processors to calls; one namespace has at most half of them, rounded up. After a restart there is one for each function that is called, and one for each deploy of what was frozen before; by default half of the cores",
     ),
     key("snapshot.huge_pages", "true", "Move the heaps of snapshots to huge pages where the host has them"),
     key(
         "wasm.instances",
         "4000",
-        "Maximum concurrent Wasm instances; if unset, what pool.memory and the host's vm.max_map_count allow (`flint doctor` says which)",
+        "Maximum concurrent Wasm instances; if unset, what pool.memory and the host's vm.max_map_count allow (`flint doctor` says which), at most 20,000",
     ),
     key(
         "wasm.keep_resident",
