@@ -205,7 +205,7 @@ def show_table(rows):
     print("  the function's answer, as the activation records say.", flush=True)
 
 
-def what_next(flint, url):
+def what_next(flint, url, data_dir, log_path):
     print(
         f"""
 Flint is up at {url}; Ctrl-C stops it. In another terminal, for example:
@@ -218,6 +218,9 @@ Flint is up at {url}; Ctrl-C stops it. In another terminal, for example:
   flint activations                      what ran; then: flint logs ID, flint explain ID
   flint dev functions/samples/hello-node/hello.js      redeploys and calls on every save
   flint doctor                           what this host can and cannot run
+
+`flint` needs no key here. For other clients, the guest key:   KEY=$(sed -n 's/.* --auth //p' {log_path})
+`flint namespace`, `flint backup` and the like also need:      --data-dir {data_dir}
 """,
         flush=True,
     )
@@ -303,7 +306,7 @@ def run(options):
         if not wrong:
             print(f"\n{len(RESIZERS) * len(PHOTOS)} thumbnails checked: right format, size and content.", flush=True)
         if options.stay:
-            what_next(options.flint, server.url)
+            what_next(options.flint, server.url, data_dir, server.log_path)
             server.process.wait()
             raise DemoError(f"the server ended by itself, exit code {server.process.returncode}; its log:\n{server.log_tail()}")
         return 1 if wrong else 0
