@@ -221,6 +221,38 @@ func TestFlintDeploysTheSame(t *testing.T) {
 	nothingOfTheBakery(t)
 }
 
+// As the manifests among wskdeploy's own examples have it.
+func TestShortVersions(t *testing.T) {
+	project := t.TempDir()
+	manifest := filepath.Join(project, "manifest.yaml")
+	text := `packages:
+  short:
+    version: 1.0
+    actions:
+      say:
+        version: 1.0
+        function: say.js
+        runtime: nodejs:default
+`
+	ok(t, os.WriteFile(manifest, []byte(text), 0o644))
+	ok(t, os.WriteFile(filepath.Join(project, "say.js"), []byte(echo), 0o644))
+	wsk := client(t)
+	for time := 0; time < 2; time++ {
+		contains(t, "the deployment", wskdeploy(t, "--project", project), "Deployment completed successfully")
+		action, _, err := wsk.Actions.Get("short/say", false)
+		ok(t, err)
+		equal(t, "the action's version", action.Version, "1.0.0")
+		bundle, _, err := wsk.Packages.Get("short")
+		ok(t, err)
+		equal(t, "the package's version", bundle.Version, "1.0.0")
+	}
+	flint(t, "deploy", "-f", manifest)
+	matches(t, "the second deployment", flint(t, "deploy", "-f", manifest), `\d+ unchanged`)
+	contains(t, "the end", wskdeploy(t, "undeploy", "--project", project), "Undeployment completed successfully")
+	_, answer, err := wsk.Packages.Get("short")
+	refused(t, answer, err, 404, missing)
+}
+
 func TestWskdeploySaysWhatIsRefused(t *testing.T) {
 	project := theProject(t)
 	path := filepath.Join(project, "manifest.yaml")

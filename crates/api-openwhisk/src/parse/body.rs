@@ -6,7 +6,7 @@ use flint_controller::LimitsWish;
 use flint_model::{Annotations, ByteSize, FunctionPath, Parameters, Version};
 use serde::Deserialize;
 
-use super::object;
+use super::{object, version};
 
 /// The body of `PUT …/actions/NAME`. Unknown fields are ignored; `null` is absent.
 #[derive(Debug, Default, Deserialize)]
@@ -23,6 +23,7 @@ pub struct PutBody {
     /// Limits to set.
     limits: Option<Limits>,
     /// The requested version.
+    #[serde(deserialize_with = "version")]
     pub version: Option<Version>,
     /// Whether it is published; only meaningful for packages.
     pub publish: Option<bool>,
@@ -125,6 +126,7 @@ mod tests {
             json!({"limits": {"memory": -1}}),
             json!({"limits": {"memory": "256"}}),
             json!({"version": "one"}),
+            json!({"version": 1.0}),
         ] {
             assert!(read(body.clone()).is_err(), "{body}");
         }

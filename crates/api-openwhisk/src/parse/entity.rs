@@ -6,7 +6,7 @@ use flint_model::{
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::object;
+use super::{object, version};
 
 /// The body of `PUT …/packages/NAME`. Unknown fields are ignored, and `null` is absent, here and in the others.
 #[derive(Debug, Default, Deserialize)]
@@ -22,6 +22,7 @@ pub struct PackageBody {
     /// Whether it is published.
     pub publish: Option<bool>,
     /// The requested version.
+    #[serde(deserialize_with = "version")]
     pub version: Option<Version>,
 }
 
@@ -54,6 +55,7 @@ pub struct TriggerBody {
     /// Stored without effect.
     pub publish: Option<bool>,
     /// The requested version.
+    #[serde(deserialize_with = "version")]
     pub version: Option<Version>,
 }
 
@@ -70,6 +72,7 @@ pub struct RuleBody {
     /// Stored without effect.
     pub publish: Option<bool>,
     /// The requested version.
+    #[serde(deserialize_with = "version")]
     pub version: Option<Version>,
 }
 

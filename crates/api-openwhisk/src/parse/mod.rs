@@ -7,6 +7,7 @@ mod entity;
 mod names;
 mod query;
 mod route;
+mod version;
 
 pub use body::{Exec, PutBody, put_body};
 pub use code::{DecodedCode, decode_code, looks_like_base64};
@@ -18,6 +19,7 @@ pub use names::{action_filter, percent_decode};
 pub use query::{ListQuery, Query, QueryError};
 pub use route::{Method, Name, Route, RouteError, route};
 use serde::de::DeserializeOwned;
+use version::version;
 
 /// A body that is an object; the error is a text for people.
 pub(crate) fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {

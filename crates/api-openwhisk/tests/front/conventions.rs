@@ -187,6 +187,33 @@ async fn lists_are_paged_newest_first() {
 }
 
 #[tokio::test]
+async fn one_number_makes_a_version() {
+    let api = Api::start().await;
+    api.call("PUT", "triggers/for-rule", Some(json!({}))).await;
+    api.action("for-rule-f", "echo it").await;
+    for (path, mut body) in [
+        ("packages/x", json!({})),
+        ("actions/x-f", json!({"exec": {"kind": "nodejs", "code": "echo it"}})),
+        ("actions/x-s", json!({"exec": {"kind": "sequence", "components": ["/_/for-rule-f"]}})),
+        ("triggers/x-t", json!({})),
+        ("rules/x-r", json!({"trigger": "/_/for-rule", "action": "/_/for-rule-f"})),
+    ] {
+        let path = format!("{path}?overwrite=true");
+        for (sent, told) in [(json!("1.0"), "1.0.0"), (json!(null), "1.0.1"), (json!("2"), "2.0.0")] {
+            body["version"] = sent;
+            let reply = api.call("PUT", &path, Some(body.clone())).await;
+            assert_eq!((reply.status, &reply.json()["version"]), (200, &json!(told)), "{path} {reply:?}");
+        }
+        body["version"] = json!("0.0");
+        let (status, text) = api.call("PUT", &path, Some(body)).await.refusal();
+        assert!(
+            status == 400 && text.contains("'0.0' is not a version: write one to three numbers"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn bodies_that_are_not_what_they_should_be_are_refused() {
     let api = Api::start().await;
     let auth = basic(GUEST_KEY);

@@ -89,6 +89,16 @@ fn the_three_tops_mean_the_same() {
 }
 
 #[test]
+fn versions_are_read_over_however_they_are_written() {
+    let text = with_action("        version: 1.0\n")
+        + "    version: 1.0\n    sequences: {s: {actions: a, version: 2}}\n    triggers: {t: {version: '1.0'}}\n    rules: {r: {trigger: t, action: s, version: 0.1}}\n";
+    let project = fine(&text);
+    let package = &project.packages[0];
+    assert_eq!((package.actions.len(), package.sequences.len()), (1, 1));
+    assert_eq!((package.triggers.len(), package.rules.len()), (1, 1));
+}
+
+#[test]
 fn inputs_have_three_forms() {
     let read = values(
         "          plain: 7\n          text: 'string'\n          zero: integer\n          user: hi ${USER}\n          escaped: $${USER}\n          empty:\n          object: {a: [1, $USER]}\n          long: {type: integer, value: $COUNT, description: how many}\n          fallback: {type: string, default: d}\n          typed: {type: boolean}\n          read: {type: json, value: '{\"x\": 1}'}\n",
