@@ -117,6 +117,67 @@ async fn a_sequence_goes_through_packages_and_never_to_itself_through_a_binding(
 }
 
 #[tokio::test]
+async fn a_sequence_that_its_caller_may_not_call_to_the_end_does_not_begin() {
+    let api = Api::start().await;
+    let key = api.other().await;
+    let util = async |publish: bool| {
+        let put = api.call("PUT", "packages/util?overwrite=true", Some(json!({"publish": publish}))).await;
+        assert_eq!(put.status, 200, "{put:?}");
+    };
+    util(true).await;
+    api.action("util/f", "echo it").await;
+    let other =
+        async |method: &str, path: &str, body: Value| api.call_as(&key, method, path, Some(body)).await;
+    let code = json!({"exec": {"kind": "nodejs", "code": "echo it"}});
+    for (path, body) in [
+        ("packages/mine", json!({"binding": {"namespace": "guest", "name": "util"}})),
+        ("packages/own", json!({})),
+        ("actions/first", code.clone()),
+        ("actions/own/f", code),
+        ("actions/s", sequence(&["/_/first", "/_/own/f", "/_/mine/f"])),
+        ("triggers/t", json!({})),
+        ("rules/r", json!({"trigger": "/_/t", "action": "/_/s"})),
+    ] {
+        let put = other("PUT", path, body).await;
+        assert_eq!(put.status, 200, "{put:?}");
+    }
+    let runs = || api.server.executor.calls_of("other/first").len();
+    assert_eq!(other("POST", "actions/s?blocking=true", json!({})).await.status, 200);
+    assert_eq!(runs(), 1);
+
+    util(false).await;
+    let text = "The supplied authentication is not authorized to access 'other/mine/f'.";
+    for path in ["actions/s", "actions/s?blocking=true"] {
+        let refused = other("POST", path, json!({})).await;
+        assert_eq!(refused.refusal(), (403, text.to_owned()), "{path}");
+    }
+    let refused = other("PUT", "actions/s?overwrite=true", sequence(&["/_/mine/f"])).await;
+    assert_eq!(refused.refusal(), (403, text.to_owned()));
+    let fired = other("POST", "triggers/t", json!({})).await;
+    let record = format!("activations/{}", fired.activation());
+    let record = crate::support::eventually("the trigger's record", || async {
+        let reply = api.call_as(&key, "GET", &record, None).await;
+        (reply.status == 200).then(|| reply.json())
+    })
+    .await;
+    assert!(record["logs"][0].as_str().unwrap().contains(text), "{record}");
+    assert_eq!(runs(), 1, "nothing ran");
+
+    // What is missing is found to be so when its turn comes.
+    util(true).await;
+    assert_eq!(api.call("DELETE", "actions/util/f", None).await.status, 200);
+    for package in [None, Some("packages/own?force=true")] {
+        if let Some(package) = package {
+            assert_eq!(api.call_as(&key, "DELETE", package, None).await.status, 200);
+        }
+        let over = other("POST", "actions/s?blocking=true", json!({})).await;
+        let missing = json!({"error": "Sequence component does not exist."});
+        assert_eq!((over.status, &over.json()["response"]["result"]), (502, &missing));
+    }
+    assert_eq!(runs(), 3);
+}
+
+#[tokio::test]
 async fn a_sequence_is_called_in_every_mode() {
     let api = Api::start().await;
     api.action("f", "echo it").await;

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use flint_executor::CallHead;
-use flint_model::{ActivationId, FunctionPath};
+use flint_model::{ActivationId, FunctionPath, Sequence};
 use flint_store::QueuedCall;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -17,7 +17,7 @@ use super::{
     run::{Composition, CompositionEnd},
 };
 use crate::{
-    Answer, Caller, Controller, ControllerError, Invocation, Mode,
+    Answer, Caller, Controller, ControllerError, ErrorKind, Invocation, Mode,
     arguments::Defaults,
     asynchronous::policy,
     in_flight::InFlight,
@@ -43,12 +43,7 @@ impl Controller {
         let arguments = object_of(&body)?;
         match &composition.callee {
             Callee::Function(conductor) => drop(conductor.defaults.merge(body.clone())?),
-            Callee::Sequence(sequence) => {
-                // Calls that are not allowed are refused before anything runs.
-                for component in &sequence.components {
-                    self.may_call(caller, component).await?;
-                }
-            }
+            Callee::Sequence(sequence) => self.may_call_components(caller, sequence).await?,
         }
         let recorded = caller.limits().store_activations;
         let queued = QueuedCall {
@@ -152,15 +147,26 @@ impl Controller {
         progress
     }
 
-    /// Whether the caller may call the action, if there is one.
-    async fn may_call(&self, caller: &Caller, path: &FunctionPath) -> Result<(), ControllerError> {
-        if path.namespace == caller.namespace.name {
-            return Ok(());
+    /// Refuses, before anything runs, a sequence of which the caller may not call a component. One that is
+    /// missing ends the sequence when its turn comes.
+    pub(crate) async fn may_call_components(
+        &self,
+        caller: &Caller,
+        sequence: &Sequence,
+    ) -> Result<(), ControllerError> {
+        for component in &sequence.components {
+            // What is in a package may be reached through a binding, of which the provider is another's.
+            if component.package.is_none() && component.namespace == caller.namespace.name {
+                continue;
+            }
+            if let Err(error) = self.resolve(caller, component, Right::Activate).await {
+                match error.kind() {
+                    ErrorKind::Forbidden | ErrorKind::Internal | ErrorKind::Unavailable => return Err(error),
+                    _ => {}
+                }
+            }
         }
-        match self.resolve(caller, path, Right::Activate).await {
-            Ok(_) | Err(ControllerError::NotFound | ControllerError::NoSuch(_)) => Ok(()),
-            Err(error) => Err(error),
-        }
+        Ok(())
     }
 }
 

@@ -195,9 +195,10 @@ impl Controller {
         let in_flight = self.admit(caller)?;
         let activation = ActivationId::generate();
         let resolved = self.resolve(caller, &rule.action, Right::Activate).await?.pick(activation);
-        if let Callee::Function(callable) = &resolved.callee {
-            // Checked now, so that the trigger's record reports the refusal.
-            callable.defaults.merge(arguments.clone())?;
+        // Checked now, so that the trigger's record reports the refusal.
+        match &resolved.callee {
+            Callee::Function(callable) => drop(callable.defaults.merge(arguments.clone())?),
+            Callee::Sequence(sequence) => self.may_call_components(caller, sequence).await?,
         }
         Ok(Accepting {
             call: QueuedCall {
