@@ -11,7 +11,7 @@ use axum::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use flint_controller::{LimitsWish, PrepareWhen, PutCode, PutFunction};
+use flint_controller::{PrepareWhen, PutCode, PutFunction};
 use flint_model::{
     Annotations, CodeFormat, Function, FunctionLimits, FunctionPath, Isolation, Parameter, Parameters, Start,
     StrategyRequest,
@@ -187,7 +187,6 @@ fn put_of(Upload { request, code }: Upload, defaults: &FunctionLimits) -> Result
     if let Some(retry) = &request.retry {
         retry.note(&mut annotations);
     }
-    let limits = request.limits.apply(defaults.clone());
     Ok(PutFunction {
         overwrite: true,
         code,
@@ -200,16 +199,7 @@ fn put_of(Upload { request, code }: Upload, defaults: &FunctionLimits) -> Result
         snapshot: Some(request.snapshot.options().map_err(ApiError::invalid)?),
         wasm: Some(request.wasm.into()),
         network: Some(request.network.unwrap_or_default()),
-        limits: LimitsWish {
-            timeout: Some(limits.timeout),
-            memory: Some(limits.memory),
-            logs: Some(limits.logs),
-            concurrency: Some(limits.concurrency.get()),
-            instances: Some(limits.instances.map(|count| count.get())),
-            cpu_millis: Some(limits.cpu_millis),
-            processes: Some(limits.processes),
-            tmp: Some(limits.tmp),
-        },
+        limits: request.limits.apply(defaults.clone()).into(),
         parameters: Some(Parameters(request.parameters.into_iter().map(Parameter::from).collect())),
         annotations,
         // A deploy through this API is complete: nothing of the old function stays.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, response::Response};
-use flint_controller::{ControllerError, PutSequence};
+use flint_controller::{ControllerError, LimitsWish, PutSequence};
 use flint_model::{Annotations, Entity, RetryOptions};
 use flint_store::Page;
 use serde::Deserialize;
@@ -95,16 +95,19 @@ pub(crate) async fn put(
     }
     // A write through this API is complete: no old retry policy stays.
     let mut remove_annotations = vec![RetryOptions::ANNOTATION.to_owned()];
+    let mut limits = LimitsWish::default();
     // Nothing stays of a function that it replaces: otherwise a sequence in place of a web action would be
     // one.
     if let Ok(Entity::Function(function)) = native.controller.action(&tenant.caller, &path).await {
         remove_annotations.extend(function.annotations.iter().map(|(key, _)| key.to_owned()));
+        limits = native.controller.config().defaults.clone().into();
     }
     let put = PutSequence {
         annotations,
         remove_annotations,
         overwrite: !asked.create_only,
         components: Some(components?),
+        limits,
         ..PutSequence::default()
     };
     let sequence = native.controller.put_sequence(&tenant.caller, path, put).await?;

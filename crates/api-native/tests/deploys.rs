@@ -10,7 +10,7 @@ use api::{
 };
 use axum::body::Body;
 use flint_controller::{PutFunction, PutSequence};
-use flint_model::{Entity, FunctionPath};
+use flint_model::{ByteSize, Entity, FunctionPath};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -40,6 +40,7 @@ async fn a_deploy_over_something_else_keeps_nothing_of_what_that_said() {
     for key in ["web-export", "provide-api-key"] {
         put.annotations.set(key, true);
     }
+    put.limits.memory = Some(ByteSize::mib(512));
     let (guest, path) = (api.server.guest().await, "guest/f".parse().unwrap());
     api.server.controller.put_sequence(&guest, path, put).await.unwrap();
     let deploy = async |limits: Value| {
@@ -52,11 +53,15 @@ async fn a_deploy_over_something_else_keeps_nothing_of_what_that_said() {
     let function = deploy(json!({"instances": 2})).await;
     let annotations = &function["annotations"];
     assert_eq!((annotations.get("web-export"), &annotations["provide-api-key"]), (None, &json!(false)));
-    assert_eq!(function["limits"]["instances"], 2);
+    assert_eq!(
+        (&function["limits"]["instances"], &function["limits"]["memory_mb"]),
+        (&json!(2), &json!(256))
+    );
     assert_eq!(deploy(json!({})).await["limits"].get("instances"), None);
 
     let mut put = PutFunction { overwrite: true, ..PutFunction::default() };
     put.annotations.set("web-export", true);
+    put.limits.memory = Some(ByteSize::mib(512));
     let path: FunctionPath = "guest/f".parse().unwrap();
     api.server.controller.put_function(&guest, path.clone(), put, &|_| {}).await.unwrap();
     let body = json!({"components": ["g"]}).to_string();
@@ -65,5 +70,6 @@ async fn a_deploy_over_something_else_keeps_nothing_of_what_that_said() {
     let there = api.server.controller.action(&guest, &path).await.unwrap();
     let Entity::Sequence(sequence) = there else { panic!("it is a sequence now") };
     assert!(sequence.annotations.get("web-export").is_none());
+    assert_eq!(sequence.limits.memory, ByteSize::mib(256));
     api.server.stop().await;
 }

@@ -345,7 +345,8 @@ fn is_prepared_alike(old: &Function, new: &Function) -> bool {
     told == *new
 }
 
-/// Replaces a sequence by a function: the sequence's metadata stays unless the deploy sets it.
+/// Replaces a sequence by a function: the sequence's metadata and limits stay unless the deploy sets them. What
+/// stands in place of its parameters, the list of its components, does not.
 fn become_of_sequence(put: &mut PutFunction, sequence: Sequence) -> Result<(), ControllerError> {
     if !put.forget_annotations {
         let mut annotations = sequence.annotations;
@@ -353,6 +354,7 @@ fn become_of_sequence(put: &mut PutFunction, sequence: Sequence) -> Result<(), C
         annotations.merge(std::mem::take(&mut put.annotations));
         put.annotations = annotations;
     }
+    put.limits = merge::limits(&sequence.limits, &put.limits)?.into();
     put.version = Some(next_version(put.version, Some(sequence.version))?);
     put.publish.get_or_insert(sequence.publish);
     Ok(())

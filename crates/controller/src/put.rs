@@ -1,12 +1,12 @@
 //! The request of a deploy.
 
-use std::{sync::Arc, time::Duration};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use flint_executor::Prepared;
 use flint_model::{
-    Annotations, ByteSize, CodeFormat, Function, Network, Parameters, SnapshotOptions, StrategyRequest,
-    Version, WasmOptions,
+    Annotations, ByteSize, CodeFormat, Function, FunctionLimits, Network, Parameters, SnapshotOptions,
+    StrategyRequest, Version, WasmOptions,
 };
 
 /// A deploy. An absent field keeps its old value, or gets its default in a new function.
@@ -89,6 +89,22 @@ pub struct LimitsWish {
     pub processes: Option<u32>,
     /// Size of `/tmp`.
     pub tmp: Option<ByteSize>,
+}
+
+/// All of them, as they are.
+impl From<FunctionLimits> for LimitsWish {
+    fn from(limits: FunctionLimits) -> Self {
+        Self {
+            timeout: Some(limits.timeout),
+            memory: Some(limits.memory),
+            logs: Some(limits.logs),
+            concurrency: Some(limits.concurrency.get()),
+            instances: Some(limits.instances.map(NonZeroU32::get)),
+            cpu_millis: Some(limits.cpu_millis),
+            processes: Some(limits.processes),
+            tmp: Some(limits.tmp),
+        }
+    }
 }
 
 /// When a function is prepared.

@@ -53,6 +53,26 @@ async fn a_sequence_is_written_read_listed_and_deleted() {
     let back = api.call("PUT", "actions/s?overwrite=true", Some(sequence(&["/guest/f"]))).await.json();
     assert_eq!((&back["version"], annotation(&back, "exec")), (&json!("0.0.4"), json!("sequence")));
 
+    // Limits are what they were, one by one, and parameters are not.
+    let write = async |mut body: Value, limits: Value, expected: [u64; 2]| {
+        body["limits"] = limits;
+        let written = api.call("PUT", "actions/s?overwrite=true", Some(body)).await.json();
+        let limits = json!({"timeout": expected[0], "memory": expected[1], "logs": 10, "concurrency": 1});
+        assert_eq!(written["limits"], limits, "{written}");
+        written
+    };
+    let code = json!({"exec": {"kind": "nodejs", "code": "echo it"}});
+    write(sequence(&["/guest/f"]), json!({"timeout": 1000}), [1000, 256]).await;
+    let written = write(code.clone(), json!({"memory": 512}), [1000, 512]).await;
+    assert_eq!(written["parameters"], json!([]));
+    let parameters = json!({"parameters": [{"key": "p", "value": 1}]});
+    write(parameters, json!({}), [1000, 512]).await;
+    let written = write(sequence(&["/guest/f"]), json!({"memory": 128}), [1000, 128]).await;
+    assert_eq!(written["parameters"][0]["key"], "_actions");
+    let written = write(code, json!({"timeout": 2000}), [2000, 128]).await;
+    assert_eq!(written["parameters"], json!([]));
+    write(sequence(&["/guest/f"]), json!({}), [2000, 128]).await;
+
     let deleted = api.call("DELETE", "actions/s", None).await;
     assert_eq!((deleted.status, &deleted.json()["exec"]["kind"]), (200, &json!("sequence")));
     assert_eq!(api.get("actions/s").await.status, 404);

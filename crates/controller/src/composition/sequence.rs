@@ -54,15 +54,16 @@ impl Controller {
             Some(components) => self.checked(caller, &path, components).await?,
             None => old.map(|old| old.components.clone()).ok_or(ControllerError::NoCode)?,
         };
-        let bounds = &caller.limits().bounds;
-        let limits = merge::limits(old.map_or(&self.config.defaults, |old| &old.limits), &put.limits)?;
-        // Concurrency does not apply, since a sequence has no instances.
-        LimitBounds { min_concurrency: 1, ..bounds.clone() }.check(&limits)?;
         let known = match &there {
-            Some(Entity::Sequence(old)) => Some((&old.annotations, old.version, old.publish)),
-            Some(Entity::Function(old)) => Some((&old.annotations, old.version, old.publish)),
+            Some(Entity::Sequence(old)) => Some((&old.annotations, &old.limits, old.version, old.publish)),
+            Some(Entity::Function(old)) => Some((&old.annotations, &old.limits, old.version, old.publish)),
             _ => None,
         };
+        let bounds = &caller.limits().bounds;
+        let limits =
+            merge::limits(known.map_or(&self.config.defaults, |(_, limits, ..)| limits), &put.limits)?;
+        // Concurrency does not apply, since a sequence has no instances.
+        LimitBounds { min_concurrency: 1, ..bounds.clone() }.check(&limits)?;
         let mut annotations =
             known.map_or_else(Annotations::default, |(annotations, ..)| annotations.clone());
         annotations.remove_all(&put.remove_annotations);
@@ -75,7 +76,7 @@ impl Controller {
         merge::check_annotations(&annotations)?;
         let sequence = Sequence {
             path,
-            version: next_version(put.version, known.map(|(_, version, _)| version))?,
+            version: next_version(put.version, known.map(|(_, _, version, _)| version))?,
             revision: 0,
             publish: put.publish.or(known.map(|(.., publish)| publish)).unwrap_or_default(),
             annotations,
