@@ -15,6 +15,9 @@ use crate::{
 
 const COLLECTION: &str = "actions";
 
+/// The kind of programs that name no container image.
+const NATIVE: &str = "native";
+
 /// `PUT …/actions/NAME?overwrite=`
 pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Result<Reply, Refusal> {
     let path = request.function(name)?;
@@ -35,8 +38,11 @@ pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Re
         return Reply::json(StatusCode::OK, &ActionDetail::of_sequence(&sequence));
     }
     let strategy = strategy_of(body.exec.as_ref())?;
+    let image = body.exec.as_ref().and_then(|exec| exec.image.as_deref());
+    let image = image.map(|image| image.trim().to_owned()).filter(|_| strategy.contract.is_some());
     let put = PutFunction {
         overwrite,
+        image,
         limits: body.limits(),
         strategy,
         code: body.exec.take().map(|exec| code_of(request, exec)).transpose()?,
@@ -109,8 +115,8 @@ fn code_of(request: &Request<'_>, exec: Exec) -> Result<PutCode, Refusal> {
     let DecodedCode { content, binary } = decode_code(code);
     Ok(PutCode {
         format: match family.as_str() {
-            // A script is a program, even if sent as text.
-            BLACKBOX if !binary => Some(CodeFormat::Executable),
+            // A script, which is shown as it came.
+            BLACKBOX | NATIVE if !binary => Some(CodeFormat::Source),
             _ => binary.then(|| archive_format(&content, &family)),
         },
         kind: exec.kind,
@@ -126,7 +132,7 @@ fn archive_format(content: &[u8], family: &str) -> CodeFormat {
         [0x1f, 0x8b, ..] => CodeFormat::TarGz,
         [b'P', b'K', ..] => CodeFormat::Zip,
         [0x7f, b'E', b'L', b'F', ..] => CodeFormat::Executable,
-        _ if family == "native" || family == BLACKBOX => CodeFormat::Executable,
+        _ if family == NATIVE || family == BLACKBOX => CodeFormat::Executable,
         _ => CodeFormat::Zip,
     }
 }

@@ -200,6 +200,10 @@ impl Controller {
             (None, Some(old)) => (old.kind.clone(), old.code.clone(), old.main.clone()),
             (None, None) => return Err(ControllerError::NoCode),
         };
+        let image = match put.code {
+            Some(_) => put.image,
+            None => old.and_then(|old| old.image.clone()),
+        };
         let limits = merge::limits(old.map_or(&self.config.defaults, |old| &old.limits), &put.limits)?;
         bounds.check(&limits)?;
         merge::check_own_limits(&limits, caller.limits().max_action_instances)?;
@@ -236,6 +240,7 @@ impl Controller {
             kind,
             code,
             main,
+            image,
             contract,
             asked: asked.request,
             strategy,
@@ -338,6 +343,7 @@ fn is_prepared_alike(old: &Function, new: &Function) -> bool {
         updated: new.updated,
         restored: new.restored,
         asked: new.asked,
+        image: new.image.clone(),
         publish: new.publish,
         annotations: new.annotations.clone(),
         ..old.clone()

@@ -16,6 +16,8 @@ pub struct PutFunction {
     pub overwrite: bool,
     /// The code and its entry point.
     pub code: Option<PutCode>,
+    /// The container image that clients name beside the code; replaced with it.
+    pub image: Option<String>,
     /// Requested contract and strategy.
     pub strategy: StrategyRequest,
     /// How the parts that `strategy` leaves open are chosen.

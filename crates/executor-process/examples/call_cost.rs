@@ -286,6 +286,7 @@ fn source(
         kind: kind.parse()?,
         code: Code { digest, size: ByteSize::bytes(code.len() as u64), format },
         main: None,
+        image: None,
         contract,
         strategy: Strategy {
             isolation: Isolation::Process,

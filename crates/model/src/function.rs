@@ -25,6 +25,9 @@ pub struct Function {
     /// The entry point, in the way of its language; absent = the runtime's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub main: Option<String>,
+    /// The container image that a blackbox action named. It is not run; kept because clients set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
     /// How the code receives a call.
     pub contract: Contract,
     /// What its user said about that and about the strategy; the rest was chosen by Flint.
@@ -88,7 +91,7 @@ pub struct Code {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CodeFormat {
-    /// Source text of the kind's language.
+    /// Source text of the kind's language, or of a script that came as text.
     Source,
     /// A zip archive of a directory.
     Zip,

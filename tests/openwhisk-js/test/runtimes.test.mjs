@@ -150,7 +150,9 @@ test('a blackbox action that brings its program', async () => {
   assert.equal(skeleton.status, 200);
   assert.deepEqual((await skeleton.json()).exec.image, 'openwhisk/dockerskeleton');
   assert.deepEqual(await call('skeleton', { a: 1 }), { got: { a: 1 } });
-  assert.equal((await put('script', { image: 'openwhisk/dockerskeleton:nightly', code: script })).status, 200);
+  const asScript = await put('script', { image: 'openwhisk/dockerskeleton:nightly', code: script });
+  assert.equal(asScript.status, 200);
+  assert.deepEqual((await asScript.json()).exec, { kind: 'blackbox', image: 'openwhisk/dockerskeleton:nightly', code: script, binary: false });
   assert.deepEqual(await call('script', { a: 2 }), { got: { a: 2 } });
   const loop = '#!/bin/bash\nwhile read -r line; do echo "$line" >&3; done\n';
   assert.equal((await put('loop', { image: 'openwhisk/actionloop-base', code: zip({ exec: loop }).toString('base64') })).status, 200);

@@ -53,7 +53,7 @@ struct CodeDetail<'a> {
     kind: &'a str,
     binary: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    image: Option<&'static str>,
+    image: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,17 +173,27 @@ const IMAGES: [(&str, Contract); 4] = [
     ("openwhisk/actionloop", Contract::ActionLoop),
 ];
 
+/// Longer than any reference to an image: name, tag and digest.
+const LONGEST_IMAGE: usize = 512;
+
 /// How an image calls its program; tag and registry do not matter.
 pub(crate) fn contract_of_image(image: &str) -> Option<Contract> {
     let image = image.trim();
+    if image.len() > LONGEST_IMAGE {
+        return None;
+    }
     let image = image.strip_prefix("docker.io/").unwrap_or(image);
     let name = image.split([':', '@']).next().unwrap_or(image);
     IMAGES.iter().find(|(known, _)| *known == name).map(|(_, contract)| *contract)
 }
 
-fn image_of(function: &Function) -> Option<&'static str> {
-    let is_blackbox = function.kind.family() == BLACKBOX;
-    IMAGES.iter().find(|(_, contract)| is_blackbox && *contract == function.contract).map(|(name, _)| *name)
+/// The image of a blackbox action: as it was named, or one that calls its program in the same way.
+fn image_of(function: &Function) -> Option<&str> {
+    if function.kind.family() != BLACKBOX {
+        return None;
+    }
+    let alike = || IMAGES.iter().find(|(_, contract)| *contract == function.contract).map(|(name, _)| *name);
+    function.image.as_deref().or_else(alike)
 }
 
 /// `namespace`, or `namespace/package`.
@@ -220,6 +230,7 @@ mod tests {
             ("me/openwhisk/dockerskeleton", None),
             ("openwhisk/dockerskeletons", None),
             ("", None),
+            (format!("openwhisk/dockerskeleton:{}", "x".repeat(LONGEST_IMAGE)).as_str(), None),
         ] {
             assert_eq!(contract_of_image(image), contract, "{image}");
         }

@@ -180,6 +180,35 @@ async fn code_comes_back_in_the_form_it_was_sent() {
 }
 
 #[tokio::test]
+async fn a_program_comes_back_as_it_was_sent_and_so_does_its_image() {
+    let api = Api::start().await;
+    let script = "#!/bin/sh\necho '{\"a\": \"\u{e9}\"}'\n";
+    let program = STANDARD.encode(b"\x7fELF not really");
+    for (exec, binary) in [
+        (json!({"kind": "blackbox", "image": "openwhisk/dockerskeleton", "code": script}), false),
+        (
+            json!({"kind": "blackbox", "image": "docker.io/openwhisk/dockerskeleton:1.14.0", "code": script}),
+            false,
+        ),
+        (json!({"kind": "blackbox", "image": "openwhisk/actionloop-v2:nightly", "code": program}), true),
+        (json!({"kind": "native", "code": script}), false),
+        (json!({"kind": "native", "code": program}), true),
+    ] {
+        let put = put(&api, "f", json!({"exec": exec})).await;
+        assert_eq!(put.status, 200, "{put:?}");
+        let mut expected = exec.clone();
+        expected["binary"] = json!(binary);
+        assert_eq!(put.json()["exec"], expected);
+        assert_eq!(api.get("actions/f").await.json()["exec"], expected);
+        assert_eq!(api.get("actions").await.json()[0]["exec"], json!({"binary": binary}));
+        let updated = api.call("PUT", "actions/f?overwrite=true", Some(json!({"publish": true}))).await;
+        assert_eq!(updated.json()["exec"], expected, "an update of something else");
+        expected.as_object_mut().unwrap().remove("code");
+        assert_eq!(api.get("actions/f?code=false").await.json()["exec"], expected);
+    }
+}
+
+#[tokio::test]
 async fn kinds_are_resolved_and_stored_resolved() {
     let api = Api::start().await;
     for (asked, stored) in [
@@ -195,7 +224,7 @@ async fn kinds_are_resolved_and_stored_resolved() {
     }
     let refused = async |exec: Value| put(&api, "g", json!({ "exec": exec })).await.refusal();
     let text = "The request content was malformed:\nThe specified runtime 'cobol:60' is not supported by this platform. \
-                Valid values are: 'java:21', 'native', 'nodejs:18', 'nodejs:20', 'python:3.11'.";
+                Valid values are: 'blackbox', 'java:21', 'native', 'nodejs:18', 'nodejs:20', 'python:3.11'.";
     assert_eq!(refused(json!({"kind": "cobol:60", "code": "x"})).await, (400, text.to_owned()));
     let (status, text) = refused(json!({"kind": "nodejs:18", "code": "x"})).await;
     assert!(status == 400 && text.contains("no node 18 was found: apt-get install nodejs"), "{text}");

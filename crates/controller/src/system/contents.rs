@@ -170,6 +170,7 @@ fn function(package: &str, name: &str, item: &ActionItem, runtime: &Kind) -> Res
             format: CodeFormat::Source,
         },
         main: None,
+        image: None,
         contract: Contract::Handler,
         asked: StrategyRequest::default(),
         // The default for this kind; what the host lacks is replaced when it is called.

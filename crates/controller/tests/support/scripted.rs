@@ -126,7 +126,14 @@ impl Executor for Scripted {
     fn handles(&self, strategy: &Strategy, contract: Contract) -> bool {
         (strategy.start == Start::Spawn || strategy.start == Start::Fork && self.forks.is_some())
             && strategy.concurrency.get() == 1
-            && matches!(contract, Contract::Handler | Contract::Stdio | Contract::Http)
+            && matches!(
+                contract,
+                Contract::Handler
+                    | Contract::Stdio
+                    | Contract::Http
+                    | Contract::Skeleton
+                    | Contract::ActionLoop
+            )
     }
 
     fn capabilities(&self) -> Vec<Capability> {
@@ -150,6 +157,7 @@ impl Executor for Scripted {
             kind("python:3.11", true, false),
             kind("java:21", true, true),
             kind("native", true, false),
+            kind("blackbox", true, false),
         ]
     }
 

@@ -128,6 +128,7 @@ pub fn function(
         kind: kind.parse().unwrap(),
         code: Code { digest, size: ByteSize::bytes(code.len() as u64), format },
         main: None,
+        image: None,
         contract,
         strategy: strategy(),
         network: Network::None,

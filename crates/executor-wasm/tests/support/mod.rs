@@ -191,6 +191,7 @@ pub(crate) fn function(contract: Contract, code: &[u8], limits: FunctionLimits) 
             format: CodeFormat::Executable,
         },
         main: None,
+        image: None,
         contract,
         strategy: Strategy {
             isolation: Isolation::Wasm,

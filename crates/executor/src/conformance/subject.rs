@@ -89,6 +89,7 @@ impl Subject {
                 format: CodeFormat::Source,
             },
             main: None,
+            image: None,
             contract: Contract::Handler,
             strategy: self.strategy,
             network: Network::None,

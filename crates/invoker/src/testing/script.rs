@@ -93,6 +93,7 @@ pub fn function(path: &str) -> Function {
             format: CodeFormat::Source,
         },
         main: None,
+        image: None,
         contract: Contract::Handler,
         strategy: Strategy {
             isolation: Isolation::Process,

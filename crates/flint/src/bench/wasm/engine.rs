@@ -46,6 +46,7 @@ pub(super) async fn prepare(
             format: CodeFormat::Executable,
         },
         main: None,
+        image: None,
         contract,
         strategy: Strategy {
             isolation: Isolation::Wasm,
