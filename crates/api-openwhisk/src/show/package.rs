@@ -62,11 +62,12 @@ impl<'a> PackageDetail<'a> {
     }
 
     pub(crate) fn with_contents(shown: &'a PackageContents) -> Self {
+        // Whatever the annotation says: that it is there makes it a feed.
         let (feeds, actions) = shown
             .actions
             .iter()
             .filter_map(Content::of)
-            .partition(|content| content.annotations.is_truthy("feed"));
+            .partition(|content| content.annotations.get("feed").is_some());
         Self { contents: Some(Contents { actions, feeds }), ..Self::new(&shown.package) }
     }
 }

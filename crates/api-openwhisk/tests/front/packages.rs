@@ -109,8 +109,12 @@ async fn actions_live_in_packages_that_are_there() {
     package(&api, "p", json!({})).await;
     let action = api.action("p/f", "echo it").await;
     assert_eq!((&action["namespace"], &action["name"]), (&json!("guest/p"), &json!("f")));
-    let feed = json!({"exec": {"kind": "nodejs", "code": "echo it"}, "annotations": [{"key": "feed", "value": true}]});
-    api.call("PUT", "actions/p/feed", Some(feed)).await;
+    // A feed by the annotation's presence, whatever its value.
+    for value in [json!(false), json!(null), json!(""), json!(true)] {
+        let feed = json!({"exec": {"kind": "nodejs", "code": "echo it"}, "annotations": [{"key": "feed", "value": value}]});
+        api.call("PUT", "actions/p/feed?overwrite=true", Some(feed)).await;
+        assert_eq!(names(&api.get("packages/p").await.json()["feeds"]), ["feed"], "{value}");
+    }
     api.action("outside", "echo it").await;
 
     let shown = api.get("packages/p").await.json();
