@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use flint_controller::{ControllerError, PrepareWhen, PutCode, PutFunction, PutSequence, Unnamed};
-use flint_model::{CodeFormat, Entity, Function, FunctionPath, StrategyRequest};
+use flint_model::{CodeFormat, Entity, Function, FunctionPath, Parameters, StrategyRequest};
 use http::StatusCode;
 
 use crate::{
@@ -35,7 +35,7 @@ pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Re
             publish: body.publish,
         };
         let sequence = request.controller.put_sequence(&request.caller, path, put).await?;
-        return Reply::json(StatusCode::OK, &ActionDetail::of_sequence(&sequence));
+        return Reply::json(StatusCode::OK, &ActionDetail::of_sequence(&sequence, &Parameters::default()));
     }
     let strategy = strategy_of(body.exec.as_ref())?;
     let image = body.exec.as_ref().and_then(|exec| exec.image.as_deref());
@@ -141,12 +141,12 @@ fn archive_format(content: &[u8], family: &str) -> CodeFormat {
 pub(crate) async fn get(request: &Request<'_>, name: Name<'_>) -> Result<Reply, Refusal> {
     let path = request.function(name)?;
     let with_code = request.query.flag("code", true)?;
-    let action = request.controller.action(&request.caller, &path).await?;
+    let (action, of_place) = request.controller.action_in_place(&request.caller, &path).await?;
     let room = match with_code {
         true => request.room_for_code_of(&action).await?,
         false => None,
     };
-    Ok(shown(request, &action, with_code).await?.in_room(room))
+    Ok(shown(request, &action, &of_place, with_code).await?.in_room(room))
 }
 
 /// `DELETE …/actions/NAME`
@@ -155,13 +155,21 @@ pub(crate) async fn delete(request: &Request<'_>, name: Name<'_>) -> Result<Repl
     // Before it is deleted: the answer contains its code.
     let room = request.room_to_show(&path).await?;
     let action = request.controller.delete_action(&request.caller, &path).await?;
-    Ok(shown(request, &action, true).await?.in_room(room))
+    Ok(shown(request, &action, &Parameters::default(), true).await?.in_room(room))
 }
 
-async fn shown(request: &Request<'_>, action: &Entity, with_code: bool) -> Result<Reply, Refusal> {
+/// An action, and a sequence with the parameters of its place.
+async fn shown(
+    request: &Request<'_>,
+    action: &Entity,
+    of_place: &Parameters,
+    with_code: bool,
+) -> Result<Reply, Refusal> {
     match action {
         Entity::Function(function) => detail(request, function, with_code).await,
-        Entity::Sequence(sequence) => Reply::json(StatusCode::OK, &ActionDetail::of_sequence(sequence)),
+        Entity::Sequence(sequence) => {
+            Reply::json(StatusCode::OK, &ActionDetail::of_sequence(sequence, of_place))
+        }
         _ => Err(ControllerError::NotFound.into()),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flint_model::{
-    ByteSize, Collection, Entity, EntityName, Function, FunctionPath, NamespaceName, Sequence,
+    ByteSize, Collection, Entity, EntityName, Function, FunctionPath, NamespaceName, Parameters, Sequence,
 };
 use flint_store::Page;
 
@@ -12,14 +12,23 @@ use crate::{Caller, Controller, ControllerError, functions::own};
 impl Controller {
     /// An action: a function with its inherited parameters, or a sequence.
     pub async fn action(&self, caller: &Caller, path: &FunctionPath) -> Result<Entity, ControllerError> {
+        Ok(self.action_in_place(caller, path).await?.0)
+    }
+
+    /// The same, and the parameters of its place: those of its package and binding. A sequence does not use
+    /// them, but is shown with them.
+    pub async fn action_in_place(
+        &self,
+        caller: &Caller,
+        path: &FunctionPath,
+    ) -> Result<(Entity, Parameters), ControllerError> {
         let found = self.find(&caller.namespace.name, path).await?;
-        match found.entity.ok_or(ControllerError::NotFound)? {
-            Entity::Function(mut function) => {
-                function.parameters = function.parameters.over(&found.inherited.parameters);
-                Ok(Entity::Function(function))
-            }
-            other => Ok(other),
+        let of_place = found.inherited.parameters;
+        let mut action = found.entity.ok_or(ControllerError::NotFound)?;
+        if let Entity::Function(function) = &mut action {
+            function.parameters = function.parameters.over(&of_place);
         }
+        Ok((action, of_place))
     }
 
     /// The action at a path that is about to be written; refused when the path holds another kind of entity.

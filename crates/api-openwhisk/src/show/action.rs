@@ -91,13 +91,13 @@ impl<'a> ActionDetail<'a> {
         }
     }
 
-    /// A sequence; its components are also its only parameter.
-    pub(crate) fn of_sequence(sequence: &'a Sequence) -> Self {
+    /// A sequence; its components are also its only parameter beside those of its place.
+    pub(crate) fn of_sequence(sequence: &'a Sequence, of_place: &Parameters) -> Self {
         let components: Vec<_> = sequence.components.iter().map(|path| format!("/{path}")).collect();
         let list = Parameter { key: "_actions".to_owned(), value: components.clone().into(), init: false };
         Self {
             common: Common::of_sequence(sequence),
-            parameters: Cow::Owned(Parameters(vec![list])),
+            parameters: Cow::Owned(Parameters(vec![list]).over(of_place)),
             exec: ExecDetail::Sequence { kind: SEQUENCE, components },
         }
     }

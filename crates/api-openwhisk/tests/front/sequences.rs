@@ -121,6 +121,22 @@ async fn a_sequence_goes_through_packages_and_never_to_itself_through_a_binding(
     api.action("p/f", "echo it").await;
     let made = api.call("PUT", "actions/p/s", Some(sequence(&["/_/b/f"]))).await;
     assert_eq!(made.status, 200, "{made:?}");
+    // It is shown with what it would inherit, and written without.
+    let parameters = |shown: &Value| {
+        let pairs = shown["parameters"].as_array().unwrap().iter();
+        let pair = |pair: &Value| (pair["key"].as_str().unwrap().to_owned(), pair["value"].clone());
+        Value::Object(pairs.map(pair).collect())
+    };
+    let list = json!(["/guest/b/f"]);
+    assert_eq!(parameters(&made.json()), json!({"_actions": list}));
+    for (path, expected) in
+        [("p/s", json!({"x": 1, "_actions": list})), ("b/s", json!({"x": 1, "y": 2, "_actions": list}))]
+    {
+        for query in ["", "?code=false"] {
+            let shown = api.get(&format!("actions/{path}{query}")).await.json();
+            assert_eq!(parameters(&shown), expected, "{path}{query}");
+        }
+    }
     let over = api.blocking("b/s", json!({})).await;
     assert_eq!(over.json()["response"]["result"], json!({"x": 1, "y": 2}));
     assert_eq!(annotation(&over.json(), "binding"), json!("guest/b"));
