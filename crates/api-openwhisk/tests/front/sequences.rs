@@ -98,10 +98,7 @@ async fn what_cannot_be_a_sequence_is_refused() {
     }
     let (status, error) = api.call("PUT", "actions/s", Some(sequence(&["f"]))).await.refusal();
     let name = "The fully qualified name of the entity must contain at least the namespace and the name of the entity.";
-    assert!(
-        status == 400 && error.starts_with("The request content was malformed:\n") && error.contains(name),
-        "{error}"
-    );
+    assert_eq!((status, error), (400, format!("The request content was malformed:\n{name}")));
     assert_eq!(api.get("").await.status, 404);
 }
 
