@@ -260,8 +260,12 @@ impl Catalog for SqliteCatalog {
     }
 
     async fn all_functions(&self) -> Result<Vec<Function>, StoreError> {
-        let sql = "SELECT body FROM entities WHERE type = 'function' ORDER BY namespace, package, name";
-        self.readers.keep_up(READING, move |connection| many(connection, sql, [])).await
+        let sql = format!(
+            "SELECT {} FROM entities WHERE type = 'function' ORDER BY namespace, package, name",
+            entities::BARE
+        );
+        // One statement sees one moment, and has one row in memory at a time.
+        self.readers.keep_up(READING, move |connection| many(connection, &sql, [])).await
     }
 
     async fn put_namespace(&self, namespace: &Namespace) -> Result<(), StoreError> {

@@ -17,6 +17,10 @@ use crate::{
 pub(crate) const WRITING: &str = "writing an entity";
 pub(crate) const DELETING: &str = "deleting an entity";
 
+/// The body of a function for upkeep, which has those of all tenants in memory at once: without the parts that
+/// may take a megabyte each. What artefacts are found by stays.
+pub(crate) const BARE: &str = "json_remove(body, '$.parameters', '$.annotations', '$.snapshot', '$.wasm')";
+
 /// The type of a row's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {

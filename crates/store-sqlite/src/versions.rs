@@ -277,8 +277,9 @@ impl Versions for SqliteVersions {
 
     async fn named(&self) -> Result<Vec<Function>, StoreError> {
         let sql = format!(
-            "SELECT body FROM versions WHERE (namespace, package, name, version) IN
-             (SELECT namespace, package, name, version FROM ({NAMED})) ORDER BY namespace, package, name, revision"
+            "SELECT {} FROM versions WHERE (namespace, package, name, version) IN
+             (SELECT namespace, package, name, version FROM ({NAMED})) ORDER BY namespace, package, name, revision",
+            entities::BARE
         );
         self.readers.keep_up(READING, move |connection| many(connection, &sql, [])).await
     }

@@ -133,7 +133,8 @@ pub trait Catalog: Send + Sync {
         package: Option<&EntityName>,
     ) -> Result<Vec<(FunctionPath, u64)>, StoreError>;
 
-    /// Every function of every namespace, without its parameters, in order of path: for clean-up and start.
+    /// Every function of every namespace, in order of path, for clean-up: without parameters, annotations, and options of snapshots and
+    /// WebAssembly, which together may take more memory than there is.
     async fn all_functions(&self) -> Result<Vec<Function>, StoreError>;
 
     /// Creates or replaces a namespace.

@@ -68,6 +68,7 @@ pub trait Versions: Send + Sync {
     /// The code that kept versions refer to, of every function of every namespace.
     async fn kept_code(&self) -> Result<Vec<Digest>, StoreError>;
 
-    /// Every kept version that an alias names, of every function of every namespace.
+    /// Every kept version that an alias names, of every function of every namespace, without what
+    /// [`Catalog::all_functions`](crate::Catalog::all_functions) leaves out.
     async fn named(&self) -> Result<Vec<Function>, StoreError>;
 }

@@ -168,7 +168,7 @@ macro_rules! conformance_suite {
             $crate::conformance_suite!(@driver $driver, versions:
                 what_is_replaced_is_kept, a_refused_write_leaves_no_trace, the_oldest_go_first, a_number_is_one_version,
                 aliases_come_back, an_alias_names_what_is_there, live_follows_in_the_same_commit,
-                they_go_with_their_function, each_has_its_parameters);
+                they_go_with_their_function, upkeep_sees_nothing_large, each_has_its_parameters);
         }
         mod secrets {
             use super::*;

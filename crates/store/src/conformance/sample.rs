@@ -82,6 +82,17 @@ pub fn function(at: &str, updated: u64) -> Function {
     .unwrap()
 }
 
+/// A function as upkeep sees it.
+pub fn bare_function(function: Function) -> Function {
+    Function {
+        parameters: Default::default(),
+        annotations: Default::default(),
+        snapshot: Default::default(),
+        wasm: Default::default(),
+        ..function
+    }
+}
+
 /// A package, written at `updated`.
 pub fn package(at: &str, updated: u64) -> Package {
     let EntityPath { namespace, name } = at.parse().unwrap();

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{
     Driver, Opened,
-    sample::{function, namespace, namespace_name, package, path, sequence},
+    sample::{bare_function, function, namespace, namespace_name, package, path, sequence},
 };
 use crate::{Expected, Replacing, StoreError};
 
@@ -292,6 +292,30 @@ pub(super) async fn check_after_kill(opened: &Opened, at: &FunctionPath, said: u
     assert_eq!(there, expected, "{at}");
     let live = opened.versions.targets(at, &AliasName::live()).await.unwrap().unwrap();
     assert_eq!(live, [(1, versions[0].clone())], "{at}");
+}
+
+/// What upkeep reads of all functions at once has nothing that may be large, and everything that says which artefacts are theirs.
+pub async fn upkeep_sees_nothing_large(driver: &dyn Driver) {
+    let opened = driver.open().await;
+    let versions = &opened.versions;
+    let large = "x".repeat(100_000);
+    let mut written = Vec::new();
+    let mut expected = Expected::Absent;
+    for patch in 1..=2 {
+        let mut function = nth("guest/f", patch);
+        function.main = Some(format!("main{patch}"));
+        function.parameters = serde_json::from_value(json!([{"key": "large", "value": large}])).unwrap();
+        function.annotations.set("large", large.as_str());
+        function.snapshot = serde_json::from_value(json!({"warmup": [{"params": large}]})).unwrap();
+        function.wasm = serde_json::from_value(json!({"config": {"large": large}})).unwrap();
+        let revision = versions.replace(&function, how(expected, MANY)).await.unwrap();
+        expected = Expected::Revision(revision);
+        written.push(bare_function(Function { revision, ..function }));
+    }
+    versions.put_alias(&alias("guest/f", "old", &[("0.0.1", 1)]), MANY).await.unwrap();
+    assert_eq!(versions.named().await.unwrap(), written[..1]);
+    assert_eq!(opened.catalog.all_functions().await.unwrap(), written[1..]);
+    opened.close.await;
 }
 
 /// The parameters of a version are its own, whether it is the newest, an earlier one or what an alias names. A list of versions has neither
