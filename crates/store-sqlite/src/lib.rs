@@ -40,6 +40,7 @@ mod writer;
 
 pub use backup::{BackupSummary, Progress};
 pub use config::{LogTuning, Retention, StoreConfig, SyncMode};
+pub use lock::DataDirLock;
 pub use restore::{restorable, restore};
 pub use store::SqliteStore;
 

@@ -18,7 +18,6 @@ use crate::{
     dead_letters::SqliteDeadLetters,
     fault::{file_fault, locked, off_thread},
     feeds::SqliteFeeds,
-    files,
     key_value::SqliteKeyValue,
     lock::DataDirLock,
     log::SegmentLog,
@@ -81,10 +80,13 @@ impl SqliteStore {
     /// Opens the data directory, and creates it if missing. Blocking: recovery after a crash reads up to one
     /// segment (256 MB) of the activation log.
     pub fn open(config: StoreConfig) -> Result<Self, StoreError> {
-        let dir = &config.data_dir;
-        files::make_dir(dir).map_err(file_fault("opening the data directory", dir))?;
-        let lock = DataDirLock::take(dir)?;
-        let mark = dir.join(layout::RESTORING);
+        let lock = DataDirLock::take(&config.data_dir)?;
+        Self::open_with(config, lock)
+    }
+
+    /// The same for a caller that has locked the directory, and may keep it locked beyond the store's end.
+    pub fn open_with(config: StoreConfig, lock: DataDirLock) -> Result<Self, StoreError> {
+        let mark = config.data_dir.join(layout::RESTORING);
         if mark.exists() {
             let detail =
                 "a restore into this directory was not completed: `flint restore` it again, or empty the directory".to_owned();
@@ -93,7 +95,7 @@ impl SqliteStore {
         Self::open_locked(config, lock)
     }
 
-    /// The same for a caller that has locked the directory, whatever marks it contains.
+    /// The same whatever marks it contains.
     pub(crate) fn open_locked(config: StoreConfig, lock: DataDirLock) -> Result<Self, StoreError> {
         let dir = config.data_dir.clone();
         let database = dir.join(layout::DATABASE);

@@ -4,11 +4,12 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use flint_model::ByteSize;
 use flint_store::StoreError;
-use flint_store_sqlite::{Retention, SqliteStore, StoreConfig, SyncMode};
+use flint_store_sqlite::{DataDirLock, Retention, SqliteStore, StoreConfig, SyncMode};
 
 use crate::{
     config::{Config, SyncWord},
@@ -19,22 +20,29 @@ use crate::{
 const IN_USE: &str = "data_dir_in_use";
 
 /// Opens the store on a blocking thread.
-pub(super) async fn open_store(config: &Config) -> Result<SqliteStore, Failure> {
+pub(super) async fn open_store(config: &Config, made: &Made) -> Result<SqliteStore, Failure> {
     let store = &config.store;
     let retention = Retention {
         max_age: Some(store.max_age).filter(|age| !age.is_zero()),
         max_bytes: Some(store.max_size).filter(|size| *size > ByteSize::bytes(0)),
     };
-    open(config, retention).await
+    let lock = lock(config).await?;
+    made.locked(lock.clone());
+    open(config, retention, lock).await
 }
 
 /// The same for a command that works on data without a server. It applies no retention, which is configured
 /// for the server, possibly where the command does not look.
 pub(crate) async fn open_unserved(config: &Config) -> Result<SqliteStore, Failure> {
-    open(config, Retention::NONE).await
+    open(config, Retention::NONE, lock(config).await?).await
 }
 
-async fn open(config: &Config, retention: Retention) -> Result<SqliteStore, Failure> {
+async fn lock(config: &Config) -> Result<DataDirLock, Failure> {
+    let data_dir = config.server.data_dir.clone();
+    off_thread(move || DataDirLock::take(&data_dir)).await
+}
+
+async fn open(config: &Config, retention: Retention, lock: DataDirLock) -> Result<SqliteStore, Failure> {
     let store_config = StoreConfig {
         retention,
         sync: match config.store.sync {
@@ -43,8 +51,14 @@ async fn open(config: &Config, retention: Retention) -> Result<SqliteStore, Fail
         },
         ..StoreConfig::new(&config.server.data_dir)
     };
-    match tokio::task::spawn_blocking(move || SqliteStore::open(store_config)).await {
-        Ok(opened) => opened.map_err(explain_store),
+    off_thread(move || SqliteStore::open_with(store_config, lock)).await
+}
+
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, Failure> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(explain_store),
         Err(error) => Err(Failure::local(format!("opening the store failed: {error}"))),
     }
 }
@@ -83,6 +97,8 @@ pub(super) struct Made {
     data_dir: PathBuf,
     /// Directories that did not exist, the deepest first; empty if the data directory existed.
     missing: Vec<PathBuf>,
+    /// Kept until the removal is done: data that another process writes there meanwhile would be lost.
+    lock: OnceLock<DataDirLock>,
 }
 
 impl Made {
@@ -91,20 +107,34 @@ impl Made {
             .ancestors()
             .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
             .map(Path::to_owned);
-        Self { data_dir: data_dir.to_owned(), missing: missing.collect() }
+        Self { data_dir: data_dir.to_owned(), missing: missing.collect(), lock: OnceLock::new() }
+    }
+
+    /// The start has locked the data directory. What is there already was written by another process, which came
+    /// first and has ended.
+    fn locked(&self, lock: DataDirLock) {
+        let is_new = fs::read_dir(&self.data_dir)
+            .is_ok_and(|mut there| there.all(|it| it.is_ok_and(|it| it.file_name() == DataDirLock::FILE)));
+        if is_new {
+            let _ = self.lock.set(lock); // a start locks it once
+        }
     }
 
     /// Removes what the failed start created.
-    pub(super) fn remove(&self, reason: &anyhow::Error) {
-        let is_others = reason.downcast_ref::<Failure>().is_some_and(|failure| failure.code == IN_USE);
-        if self.missing.is_empty() || is_others {
+    pub(super) fn remove(self) {
+        if self.missing.is_empty() {
             return;
         }
-        // Everything in it was created by this start.
-        let _ = fs::remove_dir_all(&self.data_dir);
-        for parent in self.missing.iter().skip(1) {
-            // Only if nobody has put anything there meanwhile.
-            let _ = fs::remove_dir(parent);
+        // Without the lock, it is another's, or as good as empty.
+        let removed = match self.lock.into_inner() {
+            Some(lock) => lock.remove_dir(&self.data_dir),
+            None => fs::remove_dir(&self.data_dir),
+        };
+        if removed.is_ok() {
+            for parent in self.missing.iter().skip(1) {
+                // Only if nobody has put anything there meanwhile.
+                let _ = fs::remove_dir(parent);
+            }
         }
     }
 
@@ -159,22 +189,63 @@ mod tests {
         }
     }
 
+    fn failed_start(made: Made) {
+        let lock = DataDirLock::take(&made.data_dir).unwrap();
+        made.locked(lock);
+        fs::create_dir_all(made.data_dir.join("blobs")).unwrap();
+        made.remove();
+    }
+
     #[test]
     fn a_failed_start_removes_what_it_made_and_nothing_else() {
         let base = tempfile::tempdir().unwrap();
         let deep = base.path().join("a/b/data");
-        let made = Made::in_case_of_failure(&deep);
-        fs::create_dir_all(deep.join("blobs")).unwrap();
-        // Another server was first, and created it.
-        made.remove(&explain_store(StoreError::InUse { path: deep.clone(), pid: 1 }).into());
-        assert!(deep.join("blobs").exists());
-        let failed = anyhow::anyhow!("it failed");
-        made.remove(&failed);
+        failed_start(Made::in_case_of_failure(&deep));
         assert!(!base.path().join("a").exists() && base.path().exists());
+        // One that did not get as far as the data directory.
+        let made = Made::in_case_of_failure(&deep);
+        fs::create_dir_all(&deep).unwrap();
+        made.remove();
+        assert!(!base.path().join("a").exists());
 
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("mine"), "x").unwrap();
-        Made::in_case_of_failure(&deep).remove(&failed);
+        failed_start(Made::in_case_of_failure(&deep));
         assert!(deep.join("mine").exists());
+    }
+
+    #[test]
+    fn what_another_process_writes_first_outlives_a_failed_start() {
+        let base = tempfile::tempdir().unwrap();
+        let data = base.path().join("a/data");
+        // It uses the directory still.
+        let made = Made::in_case_of_failure(&data);
+        let other = DataDirLock::take(&data).unwrap();
+        fs::write(data.join("flint.db"), "committed").unwrap();
+        made.remove();
+        assert!(data.join("flint.db").exists());
+        drop(other);
+        fs::remove_dir_all(&data).unwrap();
+        // It has come and gone before the start had the lock.
+        let made = Made::in_case_of_failure(&data);
+        drop(DataDirLock::take(&data).unwrap());
+        fs::write(data.join("flint.db"), "committed").unwrap();
+        failed_start(made);
+        assert!(data.join("flint.db").exists());
+    }
+
+    /// Others wait until the removal is done, and begin anew.
+    #[tokio::test]
+    async fn a_failed_start_keeps_the_directory_locked_until_it_is_gone() {
+        let base = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.server.data_dir = base.path().join("data");
+        let made = Made::in_case_of_failure(&config.server.data_dir);
+        drop(open_store(&config, &made).await.unwrap());
+        let refused = open_unserved(&config).await.err().unwrap();
+        assert_eq!(refused.code, IN_USE);
+        made.remove();
+        assert!(!config.server.data_dir.exists());
+        open_unserved(&config).await.unwrap().close().await.unwrap();
     }
 }

@@ -41,7 +41,7 @@ pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
     let listener = address.bind().await?;
     let made = data_dir::Made::in_case_of_failure(&config.server.data_dir);
     let started = tokio::select! {
-        started = parts::Parts::start(&config, listener.local_addr()?) => started,
+        started = parts::Parts::start(&config, listener.local_addr()?, &made) => started,
         signal = signals.next() => {
             info!(signal, "stopped during the start");
             return Ok(Exit::Ok);
@@ -50,7 +50,7 @@ pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
     let parts = match started {
         Ok(parts) => parts,
         Err(error) => {
-            made.remove(&error);
+            made.remove();
             return Err(error);
         }
     };

@@ -31,7 +31,7 @@ use tracing::{info, warn};
 
 use super::{
     connections::{self, Fronts},
-    data_dir::{open_store, open_to_others},
+    data_dir::{Made, open_store, open_to_others},
     operator::OperatorFile,
     secret_keys::KeptKeys,
     tap::TappedLog,
@@ -60,8 +60,8 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Starts everything in order. After a failure, what was started is stopped again.
-    pub(super) async fn start(config: &Config, bound: SocketAddr) -> anyhow::Result<Self> {
-        let store = Arc::new(open_store(config).await?);
+    pub(super) async fn start(config: &Config, bound: SocketAddr, made: &Made) -> anyhow::Result<Self> {
+        let store = Arc::new(open_store(config, made).await?);
         let data_dir =
             std::fs::canonicalize(&config.server.data_dir).context("finding the data directory")?;
         if let Some(how) = open_to_others(&data_dir) {
