@@ -64,15 +64,16 @@ pub fn restore(
         .and_then(|()| copy(&manifest, from, to, &mut report));
     // The first error is returned; what cannot be removed still has the mark beside it.
     let undo = |error: StoreError| {
-        let _ = clear(to, beside)
-            .and_then(|()| remove(&mark))
-            .and_then(|()| remove(&to.join(DataDirLock::FILE)))
-            .and_then(|()| if made { fs::remove_dir(to) } else { Ok(()) });
+        let _ = clear(to, beside).and_then(|()| remove(&mark)).and_then(|()| match made {
+            true => remove(&to.join(DataDirLock::FILE)).and_then(|()| fs::remove_dir(to)),
+            // A directory that stays keeps the file: two processes could each have locked one of their own.
+            false => Ok(()),
+        });
         error
     };
     copied.map_err(undo)?;
     let config = StoreConfig { retention: Retention::NONE, ..StoreConfig::new(to) };
-    let opened = SqliteStore::open_locked(config, lock).map_err(undo)?;
+    let opened = SqliteStore::open_locked(config, lock.clone()).map_err(undo)?;
     fs::remove_file(&mark).and_then(|()| files::sync_dir(to)).map_err(fault)?;
     opened.stop();
     Ok(manifest.summary())

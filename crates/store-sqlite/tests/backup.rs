@@ -120,9 +120,14 @@ async fn a_bad_backup_or_a_used_directory_is_refused() {
     let refused = restore(&backup, &target, &[], |_| {}).unwrap_err();
     assert!(matches!(&refused, StoreError::Damaged { path, .. } if path == segment), "{refused}");
     assert!(!target.exists(), "a restore that failed leaves nothing");
+    // A directory that was there keeps the file that others may be waiting to lock.
+    let empty = dir.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    restore(&backup, &empty, &[], |_| {}).unwrap_err();
+    let left: Vec<_> = fs::read_dir(&empty).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["flint.lock"]);
     bytes[100] ^= 1;
     fs::write(segment, &bytes).unwrap();
-    fs::create_dir(dir.path().join("empty")).unwrap();
     restore(&backup, &dir.path().join("empty"), &[], |_| {}).unwrap();
     assert_eq!(count(&*open(&dir.path().join("empty"), 4 << 10).activations()).await, 100);
 }

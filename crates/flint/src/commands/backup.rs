@@ -9,7 +9,7 @@ use std::{
 };
 
 use flint_store::StoreError;
-use flint_store_sqlite::{Retention, SqliteStore, StoreConfig, restorable};
+use flint_store_sqlite::{DataDirLock, restorable};
 use http::Method;
 use serde_json::json;
 use tokio::task::spawn_blocking;
@@ -164,14 +164,16 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
 
 /// Renames a data directory that no server uses.
 async fn move_aside(data_dir: &Path) -> Result<PathBuf, Failure> {
-    let probe = StoreConfig { retention: Retention::NONE, ..StoreConfig::new(data_dir) };
-    let opened = spawn_blocking(move || SqliteStore::open(probe)).await;
-    match opened.map_err(|error| Failure::local(format!("looking at the old data failed: {error}")))? {
-        Ok(store) => drop(store),
-        Err(error @ StoreError::InUse { .. }) => return Err(explain_store(error)),
-        // Damaged data is what a restore is for.
-        Err(_) => {}
-    }
+    let path = data_dir.to_owned();
+    let locked = spawn_blocking(move || DataDirLock::take(&path)).await;
+    // Until it has its new name: a server that starts meanwhile would have its data moved away.
+    let _lock =
+        match locked.map_err(|error| Failure::local(format!("looking at the old data failed: {error}")))? {
+            Ok(lock) => Some(lock),
+            Err(error @ StoreError::InUse { .. }) => return Err(explain_store(error)),
+            // Damaged data is what a restore is for.
+            Err(_) => None,
+        };
     let stamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let name = data_dir
         .file_name()
@@ -206,16 +208,12 @@ fn keep_key(aside: &Path, data_dir: &Path) -> Result<bool, Failure> {
 
 /// Moves the old data back after a failed restore, unless a server has started there meanwhile.
 fn put_back(aside: &Path, data_dir: &Path) {
-    let back = match restorable(data_dir, BESIDE) {
-        Ok(true) => fs::remove_dir_all(data_dir),
-        Ok(false) => Err(io::ErrorKind::DirectoryNotEmpty.into()),
-        Err(error) => Err(error),
+    let cleared = || match DataDirLock::take(data_dir) {
+        Ok(lock) if restorable(data_dir, BESIDE)? => lock.remove_dir(data_dir),
+        Ok(_) => Err(io::ErrorKind::DirectoryNotEmpty.into()),
+        Err(error) => Err(io::Error::other(error)),
     };
-    let back = back.or_else(|error| match error.kind() {
-        io::ErrorKind::NotFound => Ok(()),
-        _ => Err(error),
-    });
-    if back.and_then(|()| fs::rename(aside, data_dir)).is_err() {
+    if cleared().and_then(|()| fs::rename(aside, data_dir)).is_err() {
         tell!("note: the old data is in {}", aside.display());
     }
 }
@@ -223,6 +221,20 @@ fn put_back(aside: &Path, data_dir: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn data_that_a_server_uses_stays_and_whoever_waits_for_it_does_not_follow_it() {
+        let base = tempfile::tempdir().unwrap();
+        let data_dir = base.path().join("data");
+        let server = DataDirLock::take(&data_dir).unwrap();
+        assert_eq!(move_aside(&data_dir).await.unwrap_err().code, "data_dir_in_use");
+        drop(server);
+        fs::write(data_dir.join("flint.db"), "old").unwrap();
+        let aside = move_aside(&data_dir).await.unwrap();
+        let next = DataDirLock::take(&data_dir).unwrap();
+        assert!(aside.join("flint.db").exists() && !data_dir.join("flint.db").exists());
+        drop(next);
+    }
 
     #[test]
     fn old_data_comes_back_where_nobody_else_has_begun() {
@@ -237,7 +249,11 @@ mod tests {
         put_back(&aside, &data_dir);
         assert_eq!(database(), "old");
         fs::rename(&data_dir, &aside).unwrap();
-        fs::create_dir(&data_dir).unwrap();
+        // One that is about to begin keeps it.
+        let server = DataDirLock::take(&data_dir).unwrap();
+        put_back(&aside, &data_dir);
+        assert!(data_dir.join(DataDirLock::FILE).exists() && aside.exists());
+        drop(server);
         fs::write(data_dir.join(KEY_FILE), "a copy").unwrap();
         put_back(&aside, &data_dir);
         assert_eq!((database().as_str(), data_dir.join(KEY_FILE).exists()), ("old", false));
