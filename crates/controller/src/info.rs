@@ -164,6 +164,7 @@ impl Controller {
                 .waiting_again(None)
                 .await
                 .map_or(0, |again| count(again.calls)),
+            calls_damaged: self.stores.queue.unreadable().await.map_or(0, count),
             dead_letters: count(letters.letters),
             dead_letters_bytes: letters.bytes,
             waiting: count(queues.waiting),

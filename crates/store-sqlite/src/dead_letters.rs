@@ -11,7 +11,7 @@ use flint_store::{
     ActivationLog, Buried, Clock, DeadLetter, DeadLetterBounds, DeadLetterUsage, DeadLetters, LetterQuery,
     Page, Redrive, StoreError, WhenFull,
 };
-use rusqlite::{Connection, OptionalExtension, Params, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use crate::{
     catalog::offset_and_limit,
@@ -19,6 +19,7 @@ use crate::{
     fault::{sql_fault, unreadable},
     log::SegmentLog,
     queue::{
+        aside::with_attempt,
         call::{ARGUMENTS, COLUMNS, counted, delete, id_bytes, id_of, json, policy_text, read},
         millis_of, state,
         tally::{Counted, Tally},
@@ -73,11 +74,11 @@ impl Burial {
         };
         compositions::forget(connection, number).map_err(&fault)?;
         connection
-            .prepare_cached(
-                "UPDATE calls SET state = 6, at = ?2, reason = ?3, size = ?4, owner = '',
-                     earlier = iif(?5 IS NULL, earlier, json_insert(earlier, '$[#]', json(?5)))
-                 WHERE number = ?1",
-            )
+            .prepare_cached(concat!(
+                "UPDATE calls SET state = 6, at = ?2, reason = ?3, size = ?4, owner = '', earlier = iif(?5 IS NULL, earlier, ",
+                with_attempt!("json(?5)"),
+                ") WHERE number = ?1",
+            ))
             .and_then(|mut statement| {
                 statement.execute(params![number, self.now, self.reason.as_str(), size as i64, failed])
             })
@@ -116,6 +117,17 @@ impl Burial {
     }
 }
 
+/// A row as a letter.
+fn letter(connection: &Connection, row: &Row<'_>) -> Result<DeadLetter, StoreError> {
+    let fault = sql_fault(connection, READING);
+    let number = |column: usize| row.get::<_, i64>(column).map_err(&fault);
+    let reason: String = row.get(14).map_err(&fault)?;
+    let reason = reason.parse().map_err(|error| unreadable(connection, "a dead letter", error))?;
+    let (died, arguments) = (Timestamp::from_millis(number(13)? as u64), ByteSize::bytes(number(15)? as u64));
+    let (_, leased) = read(connection, row)?;
+    Ok(DeadLetter { call: leased.call, arguments, reason, died, attempts: leased.earlier })
+}
+
 /// Letters in the rows of `which`, a clause after `FROM calls`; with or without their arguments.
 fn letters(
     connection: &Connection,
@@ -134,13 +146,15 @@ fn letters(
     let mut rows = statement.query(params).map_err(&fault)?;
     let mut letters = Vec::new();
     while let Some(row) = rows.next().map_err(&fault)? {
-        let number = |column: usize| row.get::<_, i64>(column).map_err(&fault);
-        let reason: String = row.get(14).map_err(&fault)?;
-        let reason = reason.parse().map_err(|error| unreadable(connection, "a dead letter", error))?;
-        let (died, arguments) =
-            (Timestamp::from_millis(number(13)? as u64), ByteSize::bytes(number(15)? as u64));
-        let (_, leased) = read(connection, row)?;
-        letters.push(DeadLetter { call: leased.call, arguments, reason, died, attempts: leased.earlier });
+        match letter(connection, row) {
+            Ok(letter) => letters.push(letter),
+            // It takes no others with it. Whoever asks for it alone is told.
+            Err(error) if !with_arguments => {
+                let activation = row.get(1).map(id_of).map(|id| id.to_string()).unwrap_or_default();
+                tracing::error!(activation, %error, "a dead letter is damaged and left out of lists; the disk may be failing");
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(letters)
 }

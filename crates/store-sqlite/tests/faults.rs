@@ -13,8 +13,8 @@ use bytes::Bytes;
 use common::{ALL, count, log_files, open, record};
 use flint_model::Activation;
 use flint_store::{
-    ActivationQuery, Expected, StoreError,
-    conformance::sample::{LONG, call, function, inhabit, namespace_name},
+    ActivationQuery, DeadLetterBounds, Expected, StoreError,
+    conformance::sample::{LONG, call, everybody, function, inhabit, namespace_name},
 };
 use flint_store_sqlite::{SqliteStore, StoreConfig};
 
@@ -424,4 +424,100 @@ async fn damaged_code_is_refused_and_healed_by_storing_it_again() {
     assert!(matches!(&refused, StoreError::Damaged { path: named, .. } if *named == path), "{refused}");
     assert_eq!(store.blobs().put(content.clone()).await.unwrap(), digest);
     assert_eq!(store.blobs().get(digest).await.unwrap(), Some(content));
+}
+
+/// Whatever of it cannot be read, a call takes no other with it, and everybody can see that it is there.
+#[tokio::test]
+async fn a_call_that_cannot_be_read_holds_up_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 1 << 20);
+    inhabit(&*store.catalog()).await;
+    // Of each kind of damage one call that is due, one that runs, and one that has had all its attempts.
+    let damages = [
+        "policy = '{\"max'",
+        "earlier = '[{'",
+        "earlier = '[{\"start\":1}]'",
+        "path = 'guest'",
+        "path = CAST(x'67ff' AS TEXT)",
+        "namespace = CAST(x'67ff' AS TEXT)",
+        "namespace = CAST('guest' AS BLOB)",
+        "activation = x'00' || activation",
+        "size = 'many'",
+    ];
+    let queue = store.queue();
+    let mut damaged = Vec::new();
+    for _ in 0..damages.len() {
+        let due = call("guest", 1, 3);
+        let (running, last) = (call("guest", 1, 3), call("guest", 1, 1));
+        queue.enqueue_due(due.clone()).await.unwrap();
+        for begun in [&running, &last] {
+            queue.enqueue_begun(begun.clone(), "a", LONG).await.unwrap();
+        }
+        damaged.push([due, running, last].map(|call| call.activation));
+    }
+    let whole = [call("guest", 2, 3), call("other", 2, 3)];
+    for call in &whole {
+        queue.enqueue_due(call.clone()).await.unwrap();
+    }
+    drop(queue);
+    store.close().await.unwrap();
+    let database = rusqlite::Connection::open(dir.path().join("flint.db")).unwrap();
+    for (damage, calls) in damages.iter().zip(&damaged) {
+        for call in calls {
+            let sql = format!("UPDATE calls SET {damage} WHERE activation = ?1");
+            assert_eq!(database.execute(&sql, [call.as_u128().to_be_bytes()]).unwrap(), 1);
+        }
+    }
+    drop(database);
+
+    for owner in ["b", "c"] {
+        let store = open(dir.path(), 1 << 20);
+        let queue = store.queue();
+        queue.release_all_except(owner).await.unwrap();
+        let leased = queue.lease(owner, 2, LONG).await.unwrap();
+        assert_eq!(leased.len(), 2);
+        assert!(whole.iter().all(|call| leased.iter().any(|leased| leased.call == *call)));
+        let again = queue.lease_again(owner, 100, LONG, everybody()).await.unwrap();
+        assert!(again.is_empty(), "{again:?}");
+        let exhausted = queue.take_exhausted(100).await.unwrap();
+        // Nobody needs the size of one that is over.
+        assert!(exhausted.len() <= 1, "{exhausted:?}");
+        assert_eq!(queue.unreadable().await.unwrap(), 3 * damages.len() - exhausted.len());
+        assert_eq!(queue.depth(None).await.unwrap(), 2 + exhausted.len());
+        drop(queue);
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_cannot_be_read_is_left_out_of_lists() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 1 << 20);
+    inhabit(&*store.catalog()).await;
+    let letters = [call("guest", 1, 1), call("guest", 2, 1)];
+    for letter in &letters {
+        store.queue().enqueue_begun(letter.clone(), "a", LONG).await.unwrap();
+        let bounds = DeadLetterBounds {
+            letters: 9,
+            bytes: flint_model::ByteSize::mib(1),
+            when_full: flint_store::WhenFull::DropOldest,
+        };
+        let reason = flint_model::DeadLetterReason::AttemptsUsed;
+        store.dead_letters().bury(letter.activation, reason, None, bounds).await.unwrap();
+    }
+    let database = rusqlite::Connection::open(dir.path().join("flint.db")).unwrap();
+    let one = letters[0].activation;
+    database
+        .execute("UPDATE calls SET earlier = '[' WHERE activation = ?1", [one.as_u128().to_be_bytes()])
+        .unwrap();
+    let (guest, query) = (namespace_name("guest"), flint_store::LetterQuery::default());
+    let listed = store.dead_letters().list(&guest, &query, ALL).await.unwrap();
+    assert_eq!(
+        listed.iter().map(|letter| letter.call.activation).collect::<Vec<_>>(),
+        [letters[1].activation]
+    );
+    let alone = store.dead_letters().get(&guest, one).await.unwrap_err();
+    assert!(matches!(alone, StoreError::Damaged { .. }), "{alone}");
+    assert!(store.dead_letters().remove(&guest, one).await.unwrap());
+    store.close().await.unwrap();
 }

@@ -206,6 +206,10 @@ pub trait Queue: Send + Sync {
     /// Those of the calls in [`Self::depth`] that failed before and that nobody holds, of one namespace or of all.
     async fn waiting_again(&self, namespace: Option<&NamespaceName>) -> Result<Waiting, StoreError>;
 
+    /// Calls that are stored and cannot be read: they are put aside, so that they hold up no others, until their namespace goes. They are in no
+    /// line, and not in [`Self::depth`].
+    async fn unreadable(&self) -> Result<usize, StoreError>;
+
     /// Calls waiting or running, of one namespace or of all. Dead letters are not among them.
     async fn depth(&self, namespace: Option<&NamespaceName>) -> Result<usize, StoreError>;
 }

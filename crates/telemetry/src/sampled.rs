@@ -29,6 +29,11 @@ pub(crate) fn sampled(samples: &Samples) -> Registry {
         "Asynchronous calls that failed before and wait for a further attempt",
         gauge(samples.retries_waiting),
     );
+    registry.register(
+        "async_calls_damaged",
+        "Asynchronous calls that cannot be read and were put aside",
+        gauge(samples.calls_damaged),
+    );
     registry.register("dead_letters", "Dead letters", gauge(samples.dead_letters));
     registry.register_with_unit(
         "dead_letters_size",

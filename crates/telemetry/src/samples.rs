@@ -93,6 +93,8 @@ pub struct Samples {
     pub queue_depth: u64,
     /// Those that failed before and wait for a further attempt.
     pub retries_waiting: u64,
+    /// Accepted asynchronous calls that cannot be read.
+    pub calls_damaged: u64,
     /// Dead letters.
     pub dead_letters: u64,
     /// What they take, in bytes.

@@ -137,6 +137,7 @@ pub(crate) fn delete(connection: &Connection, activation: ActivationId) -> rusql
 
 /// The counts of a call, in the columns `namespace, state, size` from `first`.
 pub(crate) fn counted(row: &Row<'_>, first: usize) -> rusqlite::Result<Counted> {
-    let (state, size): (i64, i64) = (row.get(first + 1)?, row.get(first + 2)?);
+    // A size that is damaged keeps no call from ending.
+    let (state, size): (i64, i64) = (row.get(first + 1)?, row.get(first + 2).unwrap_or_default());
     Ok(Counted { namespace: row.get(first)?, state, size: size as u64 })
 }

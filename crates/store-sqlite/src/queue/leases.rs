@@ -7,7 +7,8 @@ use flint_store::{LeasedCall, StoreError};
 use rusqlite::Connection;
 
 use super::{
-    Holders,
+    Holders, aside,
+    aside::with_attempt,
     call::{ARGUMENTS, COLUMNS, read},
     tally::Tally,
 };
@@ -28,11 +29,11 @@ pub(super) fn advance(
     let run = |sql| {
         connection.prepare_cached(sql).and_then(|mut statement| statement.execute([now])).map_err(&fault)
     };
-    let begun = run(
-        "UPDATE calls SET state = iif(attempt >= max_attempts, 3, 7), at = accepted,
-             earlier = json_insert(earlier, '$[#]', json_object('start', started, 'ended_by', 'lease expired'))
-         WHERE state = 5 AND at <= ?1",
-    )?;
+    let begun = run(concat!(
+        "UPDATE calls SET state = iif(attempt >= max_attempts, 3, 7), at = accepted, earlier = ",
+        with_attempt!("json_object('start', started, 'ended_by', 'lease expired')"),
+        " WHERE state = 5 AND at <= ?1",
+    ))?;
     let held =
         run("UPDATE calls SET state = iif(attempt = 0, 2, 7), at = accepted WHERE state = 0 AND at <= ?1")?;
     run("UPDATE calls SET state = 7, at = accepted WHERE state = 1 AND at <= ?1")?;
@@ -49,7 +50,8 @@ fn keep_held(connection: &Connection, holders: &Holders, now: i64) -> rusqlite::
     let mut rows = over.query([now])?;
     let mut held: Vec<i64> = Vec::new();
     while let Some(row) = rows.next()? {
-        let (id, owner): ([u8; 16], String) = (row.get(1)?, row.get(2)?);
+        // One that cannot be read is nobody's.
+        let (Ok(id), Ok(owner)) = (row.get::<_, [u8; 16]>(1), row.get::<_, String>(2)) else { continue };
         let id = ActivationId::from_u128(u128::from_be_bytes(id));
         if holders.get(&owner).is_some_and(|holds| holds(id)) {
             held.push(row.get(0)?);
@@ -73,11 +75,11 @@ pub(super) fn release(connection: &Connection, tally: &Tally, owner: &str) -> Re
     let waiting = run(
         "UPDATE calls SET state = iif(attempt = 0, 2, 7), at = accepted WHERE state = 0 AND owner <> ?1",
     )?;
-    let begun = run(
-        "UPDATE calls SET state = iif(attempt >= max_attempts, 3, 7), at = accepted,
-             earlier = json_insert(earlier, '$[#]', json_object('start', started, 'ended_by', 'server restarted'))
-         WHERE state = 5 AND owner <> ?1",
-    )?;
+    let begun = run(concat!(
+        "UPDATE calls SET state = iif(attempt >= max_attempts, 3, 7), at = accepted, earlier = ",
+        with_attempt!("json_object('start', started, 'ended_by', 'server restarted')"),
+        " WHERE state = 5 AND owner <> ?1",
+    ))?;
     tally.recount(connection)?;
     Ok(waiting + begun)
 }
@@ -85,6 +87,7 @@ pub(super) fn release(connection: &Connection, tally: &Tally, owner: &str) -> Re
 /// Hands out calls without attempts left, oldest first, each once.
 pub(super) fn hand_out_exhausted(
     connection: &Connection,
+    tally: &Tally,
     limit: usize,
 ) -> Result<Vec<LeasedCall>, StoreError> {
     let fault = sql_fault(connection, "taking exhausted calls");
@@ -92,11 +95,19 @@ pub(super) fn hand_out_exhausted(
         format!("SELECT {COLUMNS}, {ARGUMENTS} FROM calls WHERE state = 3 ORDER BY at, activation LIMIT ?1");
     let mut statement = connection.prepare_cached(&sql).map_err(&fault)?;
     let mut rows = statement.query([i64::try_from(limit).unwrap_or(i64::MAX)]).map_err(&fault)?;
-    let mut calls = Vec::new();
+    let (mut calls, mut unreadable) = (Vec::new(), Vec::new());
     while let Some(row) = rows.next().map_err(&fault)? {
-        calls.push(read(connection, row)?);
+        match read(connection, row) {
+            Ok(call) => calls.push(call),
+            Err(error) => unreadable.push((row.get(0).map_err(&fault)?, error)),
+        }
     }
     drop(rows);
+    if !unreadable.is_empty() {
+        aside::put(connection, tally, &unreadable)?;
+        // Those behind them come in their places; there are ever fewer.
+        return hand_out_exhausted(connection, tally, limit);
+    }
     let mut hand_out =
         connection.prepare_cached("UPDATE calls SET state = 4 WHERE number = ?1").map_err(&fault)?;
     for (number, _) in &calls {

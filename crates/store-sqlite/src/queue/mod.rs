@@ -4,6 +4,7 @@
 //! calls whose state has to change, oldest first, without reading others; due calls have an index of their
 //! own, by namespace ([`turns`]).
 
+pub(crate) mod aside;
 pub(crate) mod call;
 mod leases;
 mod look;
@@ -29,6 +30,7 @@ use crate::{
     log::SegmentLog,
     writer::Writer,
 };
+use aside::with_attempt;
 use call::{Beginning, counted, delete, id_bytes, insert, json};
 use tally::Counted;
 pub(crate) use tally::Tally;
@@ -49,6 +51,8 @@ pub(crate) mod state {
     pub(crate) const DEAD: i64 = 6;
     /// Due for a retry, and not leased.
     pub(crate) const DUE_AGAIN: i64 = 7;
+    /// Cannot be read, and put aside.
+    pub(crate) const UNREADABLE: i64 = 8;
 }
 
 /// The queue's tables.
@@ -127,7 +131,7 @@ impl SqliteQueue {
             .run("leasing calls", move |connection| {
                 leases::advance(connection, &tally, &holders, now)?;
                 let until = now.saturating_add(millis(lease));
-                let taking = Taking { connection, state, owner: &owner, until };
+                let taking = Taking { connection, tally: &tally, state, owner: &owner, until };
                 let places = |name: &str| name.parse().map_or(usize::MAX, |name| places(&name));
                 let taken = taking.take(limit, &mut locked(&turns), places)?;
                 let leased = |(call, size): (LeasedCall, u64)| {
@@ -293,11 +297,12 @@ impl Queue for SqliteQueue {
             .run(OPERATION, move |connection| {
                 let put_back = || -> rusqlite::Result<Option<Counted>> {
                     let found: Option<(i64, Counted)> = connection
-                        .prepare_cached(
+                        .prepare_cached(concat!(
                             "UPDATE calls SET state = iif(attempt >= max_attempts, 3, 1), at = iif(attempt >= max_attempts, accepted, ?2),
-                                 earlier = json_insert(earlier, '$[#]', json(?3)), size = size + length(?3)
-                             WHERE activation = ?1 AND state = 5 RETURNING number, namespace, state, size",
-                        )?
+                                 size = size + length(?3), earlier = ",
+                            with_attempt!("json(?3)"),
+                            " WHERE activation = ?1 AND state = 5 RETURNING number, namespace, state, size",
+                        ))?
                         .query_row(params![id_bytes(activation), due, json(&failed)?], |row| {
                             Ok((row.get(0)?, counted(row, 1)?))
                         })
@@ -354,7 +359,7 @@ impl Queue for SqliteQueue {
         self.writer
             .run("taking exhausted calls", move |connection| {
                 leases::advance(connection, &tally, &holders, now)?;
-                leases::hand_out_exhausted(connection, limit)
+                leases::hand_out_exhausted(connection, &tally, limit)
             })
             .await
     }
@@ -371,6 +376,10 @@ impl Queue for SqliteQueue {
 
     async fn waiting_again(&self, namespace: Option<&NamespaceName>) -> Result<Waiting, StoreError> {
         Ok(self.tally.waiting_again(namespace))
+    }
+
+    async fn unreadable(&self) -> Result<usize, StoreError> {
+        Ok(self.tally.unreadable())
     }
 
     async fn depth(&self, namespace: Option<&NamespaceName>) -> Result<usize, StoreError> {

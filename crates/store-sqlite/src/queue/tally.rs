@@ -23,6 +23,7 @@ struct Counts {
     live: usize,
     again: Waiting,
     dead: DeadLetterUsage,
+    unreadable: usize,
 }
 
 /// The properties of a call that are counted.
@@ -39,6 +40,9 @@ impl Counts {
             *count = if more { *count + calls } else { count.saturating_sub(calls) };
         };
         let bytes = |bytes: &mut u64| *bytes = if more { *bytes + size } else { bytes.saturating_sub(size) };
+        if state == state::UNREADABLE {
+            return count(&mut self.unreadable);
+        }
         if state == state::DEAD {
             count(&mut self.dead.letters);
             bytes(&mut self.dead.bytes);
@@ -59,16 +63,21 @@ impl Tally {
         let mut counts: HashMap<String, Counts> = HashMap::new();
         let mut statement = connection
             .prepare_cached(
-                "SELECT namespace, state, count(*), sum(size) FROM calls GROUP BY namespace, state",
+                // The casts and the total take whatever is there: one damaged call must not keep the server from
+                // starting.
+                "SELECT CAST(namespace AS BLOB), CAST(state AS INTEGER), count(*), CAST(total(size) AS INTEGER)
+                 FROM calls GROUP BY 1, 2",
             )
             .map_err(&fault)?;
         let mut rows = statement.query([]).map_err(&fault)?;
         while let Some(row) = rows.next().map_err(&fault)? {
-            let read = || -> rusqlite::Result<(String, i64, i64, i64)> {
+            let read = || -> rusqlite::Result<(Vec<u8>, i64, i64, i64)> {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
             };
             let (namespace, state, calls, size) = read().map_err(&fault)?;
-            counts.entry(namespace).or_default().change(state, calls as usize, size as u64, true);
+            // One whose name cannot be read is counted as well.
+            let namespace = String::from_utf8_lossy(&namespace).into_owned();
+            counts.entry(namespace).or_default().change(state, calls as usize, size.max(0) as u64, true);
         }
         *self.counts() = counts;
         Ok(())
@@ -109,6 +118,11 @@ impl Tally {
 
     pub(super) fn depth(&self, namespace: Option<&NamespaceName>) -> usize {
         self.of(namespace, |counts| counts.live).into_iter().sum()
+    }
+
+    /// Calls put aside, of all namespaces.
+    pub(super) fn unreadable(&self) -> usize {
+        self.of(None, |counts| counts.unreadable).into_iter().sum()
     }
 
     pub(super) fn waiting_again(&self, namespace: Option<&NamespaceName>) -> Waiting {

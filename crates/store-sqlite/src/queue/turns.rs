@@ -1,9 +1,13 @@
 //! Leases calls with fairness between namespaces.
 
 use flint_store::{LeasedCall, StoreError};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, params, types::ValueRef};
 
-use super::call::{ARGUMENTS, COLUMNS, read};
+use super::{
+    aside,
+    call::{ARGUMENTS, COLUMNS, read},
+    tally::Tally,
+};
 use crate::fault::sql_fault;
 
 const OPERATION: &str = "leasing calls";
@@ -11,6 +15,7 @@ const OPERATION: &str = "leasing calls";
 /// A request to lease calls of one line (a state of calls).
 pub(super) struct Taking<'a> {
     pub(super) connection: &'a Connection,
+    pub(super) tally: &'a Tally,
     /// The line: 2, due, or 7, due for a retry. Each has an index of its own.
     pub(super) state: i64,
     /// The new owner of a leased call, and the end of the lease.
@@ -59,17 +64,10 @@ impl Taking<'_> {
         limit: usize,
         places: impl Fn(&str) -> usize,
     ) -> Result<Vec<(String, usize)>, StoreError> {
-        let state = self.state;
-        let next = format!("SELECT min(namespace) FROM calls WHERE state = {state} AND namespace > ?1");
         let mut lines = Vec::new();
         for (mut from, end) in [(last.to_owned(), None), (String::new(), Some(last))] {
             while lines.len() < limit {
-                let name: Option<String> = self
-                    .connection
-                    .prepare_cached(&next)
-                    .and_then(|mut statement| statement.query_row([&from], |row| row.get(0)))
-                    .map_err(sql_fault(self.connection, OPERATION))?;
-                match name {
+                match self.namespace_after(&from)? {
                     Some(name) if end.is_none_or(|end| name.as_str() <= end) => {
                         from.clone_from(&name);
                         let free = places(&name).min(limit);
@@ -84,8 +82,53 @@ impl Taking<'_> {
         Ok(lines)
     }
 
+    /// The next namespace with calls in the line.
+    fn namespace_after(&self, from: &str) -> Result<Option<String>, StoreError> {
+        let state = self.state;
+        let next = format!("SELECT min(namespace) FROM calls WHERE state = {state} AND namespace > ?1");
+        loop {
+            let mut statement =
+                self.connection.prepare_cached(&next).map_err(sql_fault(self.connection, OPERATION))?;
+            let name = statement.query_row([from], |row| match row.get_ref(0)? {
+                ValueRef::Null => Ok(None),
+                ValueRef::Text(name) => {
+                    Ok(Some(String::from_utf8(name.to_vec()).map_err(|bad| bad.into_bytes())))
+                }
+                other => Ok(Some(Err(other.as_bytes().unwrap_or_default().to_vec()))),
+            });
+            match name.map_err(sql_fault(self.connection, OPERATION))?.transpose() {
+                Ok(name) => return Ok(name),
+                Err(unreadable) => aside::put_line(self.connection, self.tally, state, &unreadable)?,
+            }
+        }
+    }
+
     /// Leases the first calls of a namespace.
     fn first(&self, namespace: &str, limit: usize) -> Result<Vec<(LeasedCall, u64)>, StoreError> {
+        let calls = loop {
+            let (calls, unreadable) = self.look(namespace, limit)?;
+            if unreadable.is_empty() {
+                break calls;
+            }
+            // Those behind them come in their places.
+            aside::put(self.connection, self.tally, &unreadable)?;
+        };
+        let fault = sql_fault(self.connection, OPERATION);
+        let mut hold = self
+            .connection
+            .prepare_cached("UPDATE calls SET state = 0, at = ?2, owner = ?3 WHERE number = ?1")
+            .map_err(&fault)?;
+        let mut leased = Vec::with_capacity(calls.len());
+        for (number, mut call, size) in calls {
+            call.attempt += 1;
+            hold.execute(params![number, self.until, self.owner]).map_err(&fault)?;
+            leased.push((call, size));
+        }
+        Ok(leased)
+    }
+
+    /// The first calls of a namespace, and those among them that cannot be read.
+    fn look(&self, namespace: &str, limit: usize) -> Result<(Vec<Numbered>, Vec<Unreadable>), StoreError> {
         let fault = sql_fault(self.connection, OPERATION);
         let sql = format!(
             "SELECT {COLUMNS}, {ARGUMENTS}, size FROM calls WHERE state = {} AND namespace = ?1
@@ -95,22 +138,20 @@ impl Taking<'_> {
         let mut statement = self.connection.prepare_cached(&sql).map_err(&fault)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut rows = statement.query(params![namespace, limit]).map_err(&fault)?;
-        let mut calls = Vec::new();
+        let (mut calls, mut unreadable) = (Vec::new(), Vec::new());
         while let Some(row) = rows.next().map_err(&fault)? {
-            let size: i64 = row.get(13).map_err(&fault)?;
-            calls.push((read(self.connection, row)?, size as u64));
+            let number = row.get(0).map_err(&fault)?;
+            let size = row.get::<_, i64>(13).map_err(&fault);
+            match (read(self.connection, row), size) {
+                (Ok((number, call)), Ok(size)) => calls.push((number, call, size as u64)),
+                (Err(error), _) | (_, Err(error)) => unreadable.push((number, error)),
+            }
         }
-        drop(rows);
-        let mut hold = self
-            .connection
-            .prepare_cached("UPDATE calls SET state = 0, at = ?2, owner = ?3 WHERE number = ?1")
-            .map_err(&fault)?;
-        let mut leased = Vec::with_capacity(calls.len());
-        for ((number, mut call), size) in calls {
-            call.attempt += 1;
-            hold.execute(params![number, self.until, self.owner]).map_err(&fault)?;
-            leased.push((call, size));
-        }
-        Ok(leased)
+        Ok((calls, unreadable))
     }
 }
+
+/// A call with its number and size.
+type Numbered = (i64, LeasedCall, u64);
+/// The number of a call, and why it cannot be read.
+type Unreadable = (i64, StoreError);
