@@ -20,7 +20,7 @@ use super::{
     frame::Meta,
     key::Key,
     mend::{Mender, NotMended, Unreadable},
-    pending::Pending,
+    pending::{Pending, Stored},
     sealed::Sealed,
     select::{self, Found, Run, Window},
 };
@@ -264,13 +264,18 @@ impl View {
         if end.is_some_and(|end| end <= least) {
             return Ok(Vec::new());
         }
-        let mut pending: Vec<_> = locked(&self.pending)
-            .iter()
-            .map(|stored| (stored.meta(), stored))
-            .filter(|(meta, _)| meta.namespace == namespace && name.is_none_or(|name| meta.name == name))
-            .filter(|(meta, _)| segments.is_new(meta))
-            .map(|(meta, stored)| (meta.key, Arc::clone(stored)))
-            .collect();
+        let matching: Vec<_> = {
+            let pending = locked(&self.pending);
+            let matches = |stored: &&Arc<Stored>| {
+                let meta = stored.meta();
+                meta.namespace == namespace && name.is_none_or(|name| meta.name == name)
+            };
+            pending.iter().filter(matches).cloned().collect()
+        };
+        // Without the lock that every finished call takes: this may read from the disk. None of them moves
+        // meanwhile, as the segments are locked.
+        let new = matching.into_iter().filter(|stored| segments.is_new(&stored.meta()));
+        let mut pending: Vec<_> = new.map(|stored| (stored.meta().key, stored)).collect();
         pending.sort_by_key(|(key, _)| *key);
         let mut runs = vec![Run::Pending(pending)];
         runs.extend(segments.active.namespace(namespace).and_then(|keys| keys.of(name)).map(Run::Active));
