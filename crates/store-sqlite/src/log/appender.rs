@@ -322,7 +322,8 @@ impl Appender {
         };
         for segment in gone {
             self.shared.counts.expired.fetch_add(segment.records(), Relaxed);
-            for path in segment.paths() {
+            // The index first: a segment that a crash leaves without one is found and gets another.
+            for path in segment.paths().into_iter().rev() {
                 if let Err(error) = std::fs::remove_file(path) {
                     tracing::warn!(%error, path = %path.display(), "an expired segment could not be removed");
                 }

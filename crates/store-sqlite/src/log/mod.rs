@@ -22,6 +22,7 @@ mod sorted;
 mod view;
 
 use std::{
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
     sync::{
@@ -90,6 +91,7 @@ impl SegmentLog {
     /// Opens everything but the thread.
     fn recover(dir: PathBuf, config: &StoreConfig) -> Result<Appender, StoreError> {
         files::make_dir(&dir).map_err(file_fault(OPENING, &dir))?;
+        remove_orphans(&dir).map_err(file_fault(OPENING, &dir))?;
         let mut numbers = segment_numbers(&dir).map_err(file_fault(OPENING, &dir))?;
         let (segment, active) = match numbers.pop() {
             None => (
@@ -247,6 +249,25 @@ fn segment_numbers(dir: &Path) -> io::Result<Vec<u64>> {
     }
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// Removes what crashes left: indexes whose segments are gone, which no retention would find, and files half written.
+fn remove_orphans(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let is_orphan = match path.extension().and_then(OsStr::to_str) {
+            Some("idx") => !path.with_extension("seg").exists(),
+            Some("tmp") => true,
+            _ => false,
+        };
+        if !is_orphan {
+            continue;
+        }
+        if let Err(error) = fs::remove_file(&path) {
+            tracing::warn!(%error, path = %path.display(), "a file of the activation log that nothing uses could not be removed");
+        }
+    }
+    Ok(())
 }
 
 fn segment_bytes(config: &StoreConfig) -> u64 {

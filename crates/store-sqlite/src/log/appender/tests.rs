@@ -206,3 +206,53 @@ fn records_are_accepted_while_a_list_reads_from_the_disk() {
         in_time.unwrap();
     });
 }
+
+/// A crash between the removal of two files, or while one is written, leaves nothing for good.
+#[tokio::test]
+async fn what_crashes_left_goes_when_the_log_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path(), 4 << 10, 0);
+    for start in 0..60 {
+        log.append(activation("guest", "guest/work", start, 2));
+        log.flush().await.unwrap();
+    }
+    log.stop();
+    let names = || -> Vec<_> {
+        let entries = std::fs::read_dir(dir.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let index = std::fs::read(dir.path().join("0000000001.idx")).unwrap();
+    for left in ["0000000777.idx", "0000000001.tmp", "0000000777.tmp"] {
+        std::fs::write(dir.path().join(left), &index[..100]).unwrap();
+    }
+    std::fs::write(dir.path().join("notes.txt"), "somebody's").unwrap();
+    let log = open(dir.path(), 4 << 10, 0);
+    assert_eq!(names(), [&before[..], &["notes.txt".to_owned()]].concat());
+    assert!(starts(&log).await.into_iter().eq(0..60));
+    log.stop();
+}
+
+/// The index goes first: a crash in between leaves a segment that is still known.
+#[test]
+fn an_expired_segment_that_lost_its_index_alone_is_still_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path(), 4 << 10, 0);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for start in 0..60 {
+        log.append(activation("guest", "guest/work", start, 2));
+        runtime.block_on(log.flush()).unwrap();
+    }
+    log.stop();
+    std::fs::remove_file(dir.path().join("0000000001.idx")).unwrap();
+    let mut config = StoreConfig::new(dir.path());
+    config.log.segment_bytes = Some(ByteSize::bytes(4 << 10));
+    config.retention = Retention { max_age: None, max_bytes: Some(ByteSize::bytes(1)) };
+    let mut appender = SegmentLog::recover(dir.path().to_owned(), &config).unwrap();
+    appender.maintain();
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
