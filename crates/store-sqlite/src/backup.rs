@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     blobs::FileBlobs,
     database,
-    fault::{database_fault, file_fault},
+    fault::{database_fault, file_fault, sql_fault},
     files,
     log::SegmentLog,
     store::layout,
@@ -196,7 +196,7 @@ fn copy_all(
     let _code = blobs.hold();
     let mut manifest = Manifest { format: FORMAT, created: Timestamp::now(), files: Vec::new() };
 
-    copy_database(&data_dir.join(layout::DATABASE), &to.join(layout::DATABASE), &mut meter)?;
+    let source = copy_database(&data_dir.join(layout::DATABASE), &to.join(layout::DATABASE), &mut meter)?;
     let (segments, _records) = log.files();
     let code = blobs.all().map_err(fault)?.into_iter().map(|(digest, path)| {
         let bytes = fs::metadata(&path).map_or(0, |data| data.len());
@@ -205,7 +205,8 @@ fn copy_all(
     let segments = segments.into_iter().map(|(path, bytes)| (path, bytes, None));
     let sources: Vec<_> = segments.chain(code).collect();
     let there = sources.iter().filter_map(|(.., address)| address.as_deref()).collect();
-    refuse_missing_code(&to.join(layout::DATABASE), &there, data_dir)?;
+    refuse_missing_code(&source, &there, data_dir)?;
+    drop(source);
     meter.progress.total = meter.progress.done + sources.iter().map(|(_, bytes, _)| bytes).sum::<u64>();
 
     let database = to.join(layout::DATABASE);
@@ -234,15 +235,19 @@ fn copy_all(
     Ok(manifest.summary())
 }
 
-/// Without this check, functions whose code is missing would be noticed only when they are needed.
-fn refuse_missing_code(database: &Path, there: &BTreeSet<&str>, data_dir: &Path) -> Result<(), StoreError> {
+/// Without this check, functions whose code is missing would be noticed only when they are needed. It asks what was
+/// copied from: SQLite would make files beside the copy that belong to no backup.
+fn refuse_missing_code(
+    copied: &Connection,
+    there: &BTreeSet<&str>,
+    data_dir: &Path,
+) -> Result<(), StoreError> {
     const REFERRED: &str = "SELECT namespace, package, name, json_extract(body, '$.code.digest') FROM entities WHERE type = 'function'
          UNION SELECT namespace, package, name || '@' || version, code FROM versions";
-    let fault = |error: rusqlite::Error| database_fault(database, OPERATION, &error);
-    let copy = database::open_reader(database)?;
-    let mut statement = copy.prepare(REFERRED).map_err(fault)?;
-    let mut rows = statement.query([]).map_err(fault)?;
-    while let Some(row) = rows.next().map_err(fault)? {
+    let fault = sql_fault(copied, OPERATION);
+    let mut statement = copied.prepare(REFERRED).map_err(&fault)?;
+    let mut rows = statement.query([]).map_err(&fault)?;
+    while let Some(row) = rows.next().map_err(&fault)? {
         let [namespace, package, name, code]: [String; 4] =
             [row.get(0), row.get(1), row.get(2), row.get(3)].map(|value| value.unwrap_or_default());
         if !there.contains(code.as_str()) {
@@ -276,8 +281,9 @@ fn is_within(path: &Path, dir: &Path) -> io::Result<bool> {
     Ok(there.is_some_and(|there| fs::canonicalize(dir).is_ok_and(|dir| there.starts_with(dir))))
 }
 
-/// Copies the database as of now into an existing empty file; writers go on meanwhile.
-fn copy_database(from: &Path, to: &Path, meter: &mut Meter<'_>) -> Result<(), StoreError> {
+/// Copies the database as of now into an existing empty file; writers go on meanwhile. Returns a connection that sees
+/// what was copied.
+fn copy_database(from: &Path, to: &Path, meter: &mut Meter<'_>) -> Result<Connection, StoreError> {
     let fault = |error: rusqlite::Error| database_fault(from, OPERATION, &error);
     let source = database::open_reader(from)?;
     // The read transaction pins one snapshot: without it, every commit would restart the copy.
@@ -303,7 +309,8 @@ fn copy_database(from: &Path, to: &Path, meter: &mut Meter<'_>) -> Result<(), St
         }
     }
     target.close().map_err(|(_, error)| fault(error))?;
-    File::open(to).and_then(|file| file.sync_all()).map_err(file_fault(OPERATION, to))
+    File::open(to).and_then(|file| file.sync_all()).map_err(file_fault(OPERATION, to))?;
+    Ok(source)
 }
 
 fn hash_file(path: &Path) -> io::Result<String> {

@@ -257,3 +257,33 @@ async fn a_backup_that_cannot_be_opened_is_not_left_behind() {
     restore(&backup, &target, &["a.key"], |_| {}).unwrap_err();
     assert_eq!(fs::read_dir(&target).unwrap().count(), 1, "it is as it was");
 }
+
+/// What a manifest does not list is not checked by a restore, and not restored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_has_what_its_manifest_lists_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backup) = (dir.path().join("data"), dir.path().join("backup"));
+    let store = open(&data, 4 << 10);
+    inhabit(&*store.catalog()).await;
+    let mut written = function("guest/a", 1);
+    written.code.digest = store.blobs().put(Bytes::from_static(b"some code")).await.unwrap();
+    store.catalog().put_function(&written, Expected::Absent).await.unwrap();
+    (0..100).for_each(|start| store.activations().append(record(start)));
+    store.backup(&backup, |_| {}).await.unwrap();
+    store.close().await.unwrap();
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(backup.join("manifest.json")).unwrap()).unwrap();
+    let listed = manifest["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap());
+    let mut listed: Vec<_> = listed.map(|path| backup.join(path)).collect();
+    listed.push(backup.join("manifest.json"));
+    listed.sort();
+    let (mut there, mut folders) = (Vec::new(), vec![backup]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { there.push(path) }
+        }
+    }
+    there.sort();
+    assert_eq!(there, listed);
+}
