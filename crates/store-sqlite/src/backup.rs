@@ -19,6 +19,7 @@ use rusqlite::{Connection, backup::Backup};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    SyncMode,
     blobs::FileBlobs,
     database,
     fault::{database_fault, file_fault, sql_fault},
@@ -113,7 +114,7 @@ impl Meter<'_> {
 pub(crate) fn copy_file(from: &Path, to: &Path, bytes: u64, meter: &mut Meter<'_>) -> io::Result<String> {
     let mut input = File::open(from)?.take(bytes);
     if let Some(parent) = to.parent() {
-        files::make_dir(parent)?;
+        files::make_dir(parent, SyncMode::Durable)?;
     }
     let mut output = files::create_new(to)?;
     let mut hasher = blake3::Hasher::new();
@@ -163,7 +164,7 @@ pub(crate) fn run(
         return Err(not_empty());
     }
     let made = !to.exists();
-    files::make_dir(to).map_err(fault)?;
+    files::make_dir(to, SyncMode::Durable).map_err(fault)?;
     let begun = match files::create_new(&to.join(layout::DATABASE)) {
         // Of two concurrent backups to one place, the first wins.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(not_empty()),
@@ -228,10 +229,8 @@ fn copy_all(
     let text = serde_json::to_vec_pretty(&manifest)
         .map_err(|error| StoreError::Failed { operation: OPERATION, detail: error.to_string() })?;
     let path = to.join(Manifest::FILE);
-    files::write_whole(&path.with_extension("tmp"), &path, crate::SyncMode::Durable, |file| {
-        file.write_all(&text)
-    })
-    .map_err(fault)?;
+    files::write_whole(&path.with_extension("tmp"), &path, SyncMode::Durable, |file| file.write_all(&text))
+        .map_err(fault)?;
     Ok(manifest.summary())
 }
 

@@ -55,15 +55,16 @@ impl FileBlobs {
     pub(crate) fn open(dir: PathBuf, sync: SyncMode) -> Result<Self, StoreError> {
         let temporary = dir.join("tmp");
         let opened = (|| {
-            files::make_dir(&temporary)?;
+            files::make_dir(&temporary, sync)?;
             // The directory itself stays: created again by a command run as root, it would be inaccessible to
             // the server's user.
             for left in fs::read_dir(&temporary)? {
                 fs::remove_file(left?.path())?;
             }
             for fan in 0..=u8::MAX {
-                files::make_dir(&dir.join(format!("{fan:02x}")))?;
+                files::make_dir(&dir.join(format!("{fan:02x}")), SyncMode::ProcessOnly)?;
             }
+            // Once for all of them.
             if sync == SyncMode::Durable { files::sync_dir(&dir) } else { Ok(()) }
         })();
         opened.map_err(file_fault("opening the code directory", &dir))?;

@@ -9,9 +9,26 @@ use std::{
 
 use crate::SyncMode;
 
-/// Creates a directory accessible to this user only, with its parents; it may exist.
-pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+/// Creates a directory accessible to this user only, with its parents; it may exist. If it is created, its name is
+/// as durable as what is written into it.
+pub(crate) fn make_dir(path: &Path, sync: SyncMode) -> io::Result<()> {
+    let missing: Vec<_> = path.ancestors().take_while(|path| is_missing(path)).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    if sync == SyncMode::Durable {
+        for made in missing {
+            sync_dir(parent(made))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_missing(path: &Path) -> bool {
+    !path.as_os_str().is_empty() && !path.exists()
+}
+
+/// The directory that has the entry of `path`, which may be relative.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Creates a file readable by this user only, for a directory that others can read; it must not exist.
@@ -60,6 +77,30 @@ pub(crate) fn is_empty_dir(path: &Path) -> io::Result<bool> {
                 }
             }
             Ok(true)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_made_with_its_parents_or_is_there() {
+        let base = tempfile::tempdir().unwrap();
+        let deep = base.path().join("a/b/c");
+        for sync in [SyncMode::Durable, SyncMode::ProcessOnly, SyncMode::Durable] {
+            make_dir(&deep, sync).unwrap();
+            assert!(deep.is_dir());
+        }
+        std::fs::write(base.path().join("file"), "").unwrap();
+        assert!(make_dir(&base.path().join("file/below"), SyncMode::Durable).is_err());
+    }
+
+    #[test]
+    fn the_entry_of_a_relative_path_is_in_the_current_directory() {
+        for (path, expected) in [("data", "."), ("a/data", "a"), ("/data", "/")] {
+            assert_eq!(parent(Path::new(path)), Path::new(expected));
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use flint_store::StoreError;
 
-use crate::{fault::file_fault, files};
+use crate::{SyncMode, fault::file_fault, files};
 
 /// Number of attempts at the lock, and the delay between them: a command that checks for a running server
 /// holds it for a moment.
@@ -38,7 +38,8 @@ impl DataDirLock {
         let fault = || file_fault(OPERATION, &path);
         let mut pid = 0;
         for _ in 0..TRIES {
-            files::make_dir(data_dir).map_err(file_fault("opening the data directory", data_dir))?;
+            files::make_dir(data_dir, SyncMode::Durable)
+                .map_err(file_fault("opening the data directory", data_dir))?;
             let mut file = open(&path).map_err(fault())?;
             match file.try_lock() {
                 Ok(()) if is_at(&file, &path).map_err(fault())? => {

@@ -10,7 +10,7 @@ use std::{
 use flint_store::StoreError;
 
 use crate::{
-    BackupSummary, Progress, Retention, StoreConfig,
+    BackupSummary, Progress, Retention, StoreConfig, SyncMode,
     backup::{Manifest, Meter, copy_file, sync_dirs},
     fault::file_fault,
     files,
@@ -51,7 +51,7 @@ pub fn restore(
     };
     check()?;
     let made = !to.exists();
-    files::make_dir(to).map_err(fault)?;
+    files::make_dir(to, SyncMode::Durable).map_err(fault)?;
     // Neither a running server nor an interrupted restore may be mistaken for a complete one.
     let lock = DataDirLock::take(to)?;
     check()?; // a server may have come and gone since

@@ -90,7 +90,7 @@ impl SegmentLog {
 
     /// Opens everything but the thread.
     fn recover(dir: PathBuf, config: &StoreConfig) -> Result<Appender, StoreError> {
-        files::make_dir(&dir).map_err(file_fault(OPENING, &dir))?;
+        files::make_dir(&dir, config.sync).map_err(file_fault(OPENING, &dir))?;
         remove_orphans(&dir).map_err(file_fault(OPENING, &dir))?;
         let mut numbers = segment_numbers(&dir).map_err(file_fault(OPENING, &dir))?;
         let (segment, active) = match numbers.pop() {
