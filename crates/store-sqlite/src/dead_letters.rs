@@ -190,8 +190,7 @@ impl DeadLetters for SqliteDeadLetters {
         failed: Option<Attempt>,
         bounds: DeadLetterBounds,
     ) -> Result<Buried, StoreError> {
-        // A log that cannot write keeps the record pending; running the call again would not help.
-        let _ = self.log.flush().await;
+        self.log.flush().await?;
         let burial = Burial { activation, reason, failed, bounds, now: millis_of(self.clock.now()) };
         let tally = Arc::clone(&self.tally);
         self.writer.run("keeping a dead letter", move |connection| burial.carry_out(connection, &tally)).await

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use flint_model::ActivationId;
+use flint_store::StoreError;
 use futures_util::future::join_all;
 
 use crate::Controller;
@@ -33,21 +34,45 @@ impl Controller {
     }
 
     async fn complete_batch(&self, batch: &[ActivationId]) {
+        let mut batch = batch.to_vec();
+        loop {
+            if !self.flush_records(batch.len()).await {
+                return;
+            }
+            // Concurrently, so that the store can group them into one commit.
+            let completing = batch.iter().map(|id| async move {
+                let error = self.stores.queue.complete(*id).await.err();
+                if error.is_none() {
+                    self.accepted.leased().remove(id);
+                }
+                error.map(|error| (*id, error))
+            });
+            let failed: Vec<_> = join_all(completing).await.into_iter().flatten().collect();
+            // Others' records may have failed meanwhile, which are written first as well.
+            if failed.is_empty() || self.stores.activations.flush().await.is_ok() {
+                return self.leave_to_run_again(&failed);
+            }
+            batch = failed.into_iter().map(|(id, _)| id).collect();
+        }
+    }
+
+    /// Returns once the records of these calls are durable; `false` if the server stops before that.
+    async fn flush_records(&self, calls: usize) -> bool {
         while let Err(error) = self.stores.activations.flush().await {
-            tracing::error!(%error, calls = batch.len(), "records of finished calls are not written; trying again");
+            tracing::error!(%error, calls, "records of finished calls are not written; trying again");
             tokio::select! {
                 // The next run of the server runs these calls again.
-                () = self.stopped.cancelled() => return,
+                () = self.stopped.cancelled() => return false,
                 () = tokio::time::sleep(PAUSE) => {}
             }
         }
-        // Concurrently, so that the store can group them into one commit.
-        let completing = batch.iter().map(|id| async move {
-            if let Err(error) = self.stores.queue.complete(*id).await {
-                tracing::error!(activation = %id, %error, "a finished call stays in the queue and will run again");
-            }
+        true
+    }
+
+    fn leave_to_run_again(&self, failed: &[(ActivationId, StoreError)]) {
+        for (id, error) in failed {
+            tracing::error!(activation = %id, %error, "a finished call stays in the queue and will run again");
             self.accepted.leased().remove(id);
-        });
-        join_all(completing).await;
+        }
     }
 }

@@ -141,6 +141,14 @@ impl SegmentLog {
         })
     }
 
+    /// The same with a file whose next `syncs` fail.
+    #[cfg(test)]
+    pub(crate) fn failing(dir: PathBuf, config: &StoreConfig, syncs: u32) -> Self {
+        let mut appender = Self::recover(dir, config).unwrap();
+        appender.segment.failing_syncs = syncs;
+        Self::start(appender).unwrap()
+    }
+
     fn start(appender: Appender) -> Result<Self, StoreError> {
         let shared = Arc::clone(&appender.shared);
         let thread = std::thread::Builder::new()

@@ -9,6 +9,8 @@ pub(crate) mod call;
 mod leases;
 mod look;
 pub(crate) mod tally;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 use std::{
@@ -273,8 +275,7 @@ impl Queue for SqliteQueue {
     async fn complete(&self, activation: ActivationId) -> Result<(), StoreError> {
         const OPERATION: &str = "completing a call";
         let tally = Arc::clone(&self.tally);
-        // A log that cannot write keeps the record pending; running the call again would not help.
-        let _ = self.log.flush().await;
+        self.log.flush().await?;
         self.writer
             .run_early(OPERATION, move |connection| {
                 let gone = delete(connection, activation).map_err(sql_fault(connection, OPERATION))?;
