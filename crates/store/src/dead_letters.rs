@@ -89,8 +89,8 @@ pub struct DeadLetterUsage {
 #[async_trait]
 pub trait DeadLetters: Send + Sync {
     /// Keeps a call that failed for good as a letter, within `bounds`. `failed` is its last attempt, where the queue does not have that yet. Takes
-    /// effect only when every record appended to the [`ActivationLog`](crate::ActivationLog) before is durable (or was shed); committed and
-    /// fsynced on return. Nothing happens, and nothing counts as dropped, when the queue does not have the call.
+    /// effect only when every record appended to the [`ActivationLog`](crate::ActivationLog) before is durable (or was shed), and is an error
+    /// where they cannot be made durable; committed and fsynced on return. Nothing happens, and nothing counts as dropped, when the queue does not have the call.
     async fn bury(
         &self,
         activation: ActivationId,

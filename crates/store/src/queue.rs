@@ -164,8 +164,8 @@ pub trait Queue: Send + Sync {
     ) -> Result<(), StoreError>;
 
     /// Removes a call that is over and whose record was appended. Takes effect only when every record appended to the
-    /// [`ActivationLog`](crate::ActivationLog) before is durable (or was shed), so that no crash loses both the call and its record. Need not be
-    /// durable on return (after a crash before the commit the call runs again), but later operations on the queue see it. An unknown call is no
+    /// [`ActivationLog`](crate::ActivationLog) before is durable (or was shed), so that no crash loses both the call and its record; where they
+    /// cannot be made durable, it is an error and nothing has changed. Need not be durable on return (after a crash before the commit the call runs again), but later operations on the queue see it. An unknown call is no
     /// error.
     async fn complete(&self, activation: ActivationId) -> Result<(), StoreError>;
 

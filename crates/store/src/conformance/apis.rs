@@ -4,7 +4,7 @@ use flint_model::{Api, Operation, Timestamp};
 use serde_json::json;
 
 use super::{
-    Driver,
+    Driver, Opened,
     sample::{UNICODE, namespace_name, path},
 };
 use crate::{Expected, StoreError};
@@ -76,4 +76,21 @@ pub async fn a_write_needs_what_it_expects(driver: &dyn Driver) {
     let third = apis.put_api(&one, Expected::Absent).await.unwrap();
     assert!(third > second, "a revision never comes back");
     opened.close.await;
+}
+
+/// Replaces an API until the process is killed; `say` is told each revision that is acknowledged.
+pub(super) async fn replace_until_killed(opened: &Opened, base_path: &str, say: impl Fn(u64)) {
+    let mut expected = Expected::Absent;
+    loop {
+        let revision = opened.apis.put_api(&api("guest", base_path), expected).await.unwrap();
+        say(revision);
+        expected = Expected::Revision(revision);
+    }
+}
+
+/// What [`replace_until_killed`] has left: the last revision that was said, or a later one, whole.
+pub(super) async fn check_after_kill(opened: &Opened, base_path: &str, said: u64) {
+    let found = opened.apis.api(&namespace_name("guest"), base_path).await.unwrap().unwrap();
+    assert!(found.revision >= said, "{base_path} has gone back from {said} to {}", found.revision);
+    assert_eq!(found, Api { revision: found.revision, ..api("guest", base_path) });
 }

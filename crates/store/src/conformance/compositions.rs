@@ -104,3 +104,26 @@ pub async fn a_composition_is_where_it_was(driver: &dyn Driver) {
         opened.close.await;
     }
 }
+
+/// Composes until the process is killed; `say` is told each attempt at a step that is acknowledged.
+pub(super) async fn compose_until_killed(opened: &Opened, owner: &str, say: impl Fn(ActivationId, u64)) {
+    loop {
+        let call = call("guest", 1, 3);
+        let id = call.activation;
+        opened.queue.enqueue(call, owner, LONG).await.unwrap();
+        for step in 0..5 {
+            opened.compositions.reach(id, Bytes::from(step.to_string())).await.unwrap();
+            assert!(opened.compositions.begin(id).await.unwrap());
+            say(id, step);
+        }
+    }
+}
+
+/// What [`compose_until_killed`] has left of one: the step that was said, with the attempt at it, or the next step.
+pub(super) async fn check_after_kill(opened: &Opened, id: ActivationId, said: u64) {
+    let (state, earlier) = ends(opened.compositions.take_up(id).await.unwrap());
+    let step: u64 = str::from_utf8(&state).unwrap().parse().unwrap();
+    assert!((said..=said + 1).contains(&step), "{id} was at step {said} and is at {step}");
+    assert!(earlier.len() <= 1 && earlier.iter().all(|end| end == "server restarted"), "{earlier:?}");
+    assert!(step > said || earlier.len() == 1, "{id}: an attempt at step {said} is lost");
+}

@@ -18,12 +18,14 @@ use flint_model::{
 use futures_util::future::{join, join_all};
 
 use super::{
-    Driver, Opened,
+    Driver, Opened, apis, compositions,
     dead_letters::{ROOM, anew},
+    key_value,
     sample::{
         LONG, PLENTY, activation, call, feed, function, inhabit, lease, namespace, namespace_name, path,
         trigger,
     },
+    secrets,
     versions::{check_after_kill, replace_until_killed},
 };
 use crate::{ActivationQuery, Expected, LeasedCall, LetterQuery, Page, QueuedCall};
@@ -144,7 +146,19 @@ pub async fn work(opened: &Opened) {
     let versions =
         replace_until_killed(opened, &replaced, |patch| say(&format!("replaced {replaced} {patch}")));
     let functions = join(functions, versions);
-    join(join(functions, calls), join(join(code, firings), records)).await;
+    let (name, base_path) = (format!("s{life}"), format!("/{life}"));
+    let sealed =
+        secrets::replace_until_killed(opened, &name, |number| say(&format!("secret {name} {number}")));
+    let gateway = apis::replace_until_killed(opened, &base_path, |revision| {
+        say(&format!("api {base_path} {revision}"));
+    });
+    let sums =
+        key_value::count_until_killed(&*opened.values, &name, |sum| say(&format!("value {name} {sum}")));
+    let steps = join_all((0..4).map(|_| {
+        compositions::compose_until_killed(opened, &life, |id, step| say(&format!("step {id} {step}")))
+    }));
+    let kept = join(join(sealed, gateway), join(sums, steps));
+    join(join(functions, calls), join(join(code, firings), join(records, kept))).await;
 }
 
 /// What a child has acknowledged.
@@ -160,6 +174,10 @@ struct Acknowledged {
     records: Vec<ActivationId>,
     fired: HashMap<EntityPath, u64>,
     replaced: HashMap<FunctionPath, u64>,
+    secrets: HashMap<String, u64>,
+    apis: HashMap<String, u64>,
+    values: HashMap<String, u64>,
+    steps: HashMap<ActivationId, u64>,
 }
 
 impl Acknowledged {
@@ -184,6 +202,14 @@ impl Acknowledged {
             }
             ["replaced", at, patch] => {
                 self.replaced.extend([(at.parse::<FunctionPath>().unwrap(), patch.parse::<u64>().unwrap())]);
+            }
+            ["secret", name, number] => {
+                self.secrets.extend([(name.to_owned(), number.parse::<u64>().unwrap())]);
+            }
+            ["api", at, revision] => self.apis.extend([(at.to_owned(), revision.parse::<u64>().unwrap())]),
+            ["value", name, sum] => self.values.extend([(name.to_owned(), sum.parse::<u64>().unwrap())]),
+            ["step", id, step] => {
+                self.steps.extend([(id.parse::<ActivationId>().unwrap(), step.parse::<u64>().unwrap())]);
             }
             ["record", id] => self.records.push(id.parse().unwrap()),
             _ => panic!("the child said '{line}'"),
@@ -293,12 +319,27 @@ pub async fn killed(driver: &dyn Driver, mut child: impl FnMut() -> Command, rou
             check_after_kill(&opened, path, *patch).await;
         }
 
+        for (name, number) in &said.secrets {
+            secrets::check_after_kill(&opened, name, *number).await;
+        }
+        for (at, revision) in &said.apis {
+            apis::check_after_kill(&opened, at, *revision).await;
+        }
+        for (name, sum) in &said.values {
+            key_value::check_after_kill(&*opened.values, name, *sum).await;
+        }
+
         let owner = format!("after {round}");
         opened.queue.release_all_except(&owner).await.unwrap();
         let leased = lease(&*opened.queue, &owner, 1 << 40, LONG).await;
         assert_eq!(opened.queue.depth(None).await.unwrap(), leased.len());
         check_firings(&opened, &leased, &said, round).await;
         let waiting: HashSet<_> = leased.iter().map(|leased| leased.call.activation).collect();
+        join_all(said.steps.iter().map(|(id, step)| {
+            assert!(waiting.contains(id), "round {round}: a composition is lost");
+            compositions::check_after_kill(&opened, *id, *step)
+        }))
+        .await;
         failures_are_there(&opened, &said, &leased, round).await;
         for leased in &leased {
             // One that was not said to be begun may have been, a moment before the kill.

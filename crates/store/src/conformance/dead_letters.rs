@@ -154,6 +154,32 @@ pub async fn letters_are_listed(driver: &dyn Driver) {
     assert_eq!((ids(opened, "guest").await.len(), ids(opened, "other").await.len()), (0, 5));
 }
 
+/// Letters of the same moment are in order of id, in pages without gap or overlap, and go in that order.
+pub async fn letters_of_a_moment_are_in_order_of_id(driver: &dyn Driver) {
+    let opened = &driver.open().await;
+    let calls: Vec<_> = (0..40).map(|at| call("guest", at, 1)).collect();
+    join_all(calls.iter().map(|call| bury(opened, call, ROOM))).await;
+    let listed = letters(opened, "guest").await;
+    let key = |letter: &DeadLetter| (letter.died, letter.call.activation.as_u128());
+    assert_eq!(listed.len(), calls.len());
+    assert!(listed.is_sorted_by(|a, b| key(a) > key(b)), "the latest first, of equals the greatest id");
+    let guest = namespace_name("guest");
+    for oldest_first in [false, true] {
+        let query = LetterQuery { oldest_first, ..LetterQuery::default() };
+        let mut pages = Vec::new();
+        for skip in (0..calls.len()).step_by(7) {
+            let page = Page { skip, limit: 7 };
+            pages.extend(opened.dead_letters.list(&guest, &query, page).await.unwrap());
+        }
+        if oldest_first {
+            pages.reverse();
+        }
+        assert_eq!(pages, listed);
+    }
+    assert_eq!(opened.dead_letters.remove_some(&guest, None, 10).await.unwrap(), 10);
+    assert_eq!(letters(opened, "guest").await, listed[..30]);
+}
+
 /// A redriven letter is an accepted call again, once, whoever asks at the same time.
 pub async fn a_letter_is_redriven_once(driver: &dyn Driver) {
     let opened = &driver.open().await;
@@ -246,6 +272,8 @@ pub async fn old_letters_go(driver: &dyn Driver) {
     let kept = letters(opened, "other").await[0].clone();
     assert_eq!(opened.dead_letters.expire(Timestamp::from_millis(1), 10).await.unwrap(), 0);
     assert_eq!(opened.dead_letters.expire(kept.died, 2).await.unwrap(), 2);
+    let left: Vec<_> = letters(opened, "guest").await.iter().map(|letter| letter.call.accepted).collect();
+    assert_eq!(left, [Timestamp::from_millis(2)], "the oldest of all go first");
     assert_eq!(opened.dead_letters.expire(kept.died, 10).await.unwrap(), 1);
     assert_eq!(opened.dead_letters.usage(None).await.unwrap().letters, 1);
     assert_eq!(letters(opened, "other").await, [kept]);

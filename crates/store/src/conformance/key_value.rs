@@ -116,3 +116,35 @@ pub async fn counters_count_every_increment(values: &dyn KeyValue) {
     assert_eq!(read(values, &at, "text").await, Some(b"x".to_vec()));
     assert_eq!(values.usage(&at.namespace).await.unwrap().keys, 3);
 }
+
+/// Counts up, and writes two values at once, until the process is killed; `say` is told each sum that is acknowledged.
+pub(super) async fn count_until_killed(values: &dyn KeyValue, name: &str, say: impl Fn(u64)) {
+    let at = bucket("guest", name);
+    loop {
+        let sum = values.increment(&at, "sum", 1, PLENTY).await.unwrap();
+        let both = ["one", "two"].map(|key| set(key, sum.to_string().as_bytes()));
+        values.write(&at, both.to_vec(), PLENTY).await.unwrap();
+        say(sum);
+    }
+}
+
+/// What [`count_until_killed`] has left: the last sum that was said, or the next one, and both values or neither.
+pub(super) async fn check_after_kill(values: &dyn KeyValue, name: &str, said: u64) {
+    let at = bucket("guest", name);
+    let number = async |key| {
+        let value = read(values, &at, key).await.unwrap();
+        String::from_utf8(value).unwrap().parse::<u64>().unwrap()
+    };
+    let [sum, one, two] = [number("sum").await, number("one").await, number("two").await];
+    assert!((said..=said + 1).contains(&sum), "{name} was {said} and is {sum}");
+    assert!(one == two && (said..=sum).contains(&one), "{name} was {said} and is {one} and {two}");
+    // The quota's count was written by the same commit.
+    let mut there = KeyValueUsage::default();
+    for one in values.keys(&at, ALL).await.unwrap() {
+        there.keys += 1;
+        there.bytes += (one.len() + read(values, &at, &one).await.unwrap().len()) as u64;
+    }
+    assert_eq!(there.keys, 3);
+    let usage = values.usage(&at.namespace).await.unwrap();
+    assert!(usage.keys >= there.keys && usage.bytes >= there.bytes, "{usage:?} {there:?}");
+}

@@ -138,7 +138,8 @@ macro_rules! conformance_suite {
         mod dead_letters {
             use super::*;
             $crate::conformance_suite!(@driver $driver, dead_letters:
-                a_letter_has_everything, what_is_over_becomes_no_letter, letters_are_listed, a_letter_is_redriven_once,
+                a_letter_has_everything, what_is_over_becomes_no_letter, letters_are_listed,
+                letters_of_a_moment_are_in_order_of_id, a_letter_is_redriven_once,
                 bounds_hold, old_letters_go, a_composition_begins_anew, letters_stay_until_their_namespace_goes);
         }
         mod namespaces {

@@ -93,3 +93,20 @@ pub async fn a_value_is_sealed_anew_only_where_it_still_is(driver: &dyn Driver) 
     assert!(!opened.secrets.reseal(&replaced).await.unwrap());
     opened.close.await;
 }
+
+/// Replaces a secret until the process is killed; `say` is told each value that is acknowledged.
+pub(super) async fn replace_until_killed(opened: &Opened, name: &str, say: impl Fn(u64)) {
+    for number in 0_u64.. {
+        let sealed = number.to_le_bytes().to_vec();
+        put(opened, SealedSecret { sealed, ..secret("guest", name, "k1") }).await;
+        say(number);
+    }
+}
+
+/// What [`replace_until_killed`] has left: the last value that was said, or the one after it.
+pub(super) async fn check_after_kill(opened: &Opened, name: &str, said: u64) {
+    let wanted = secret("guest", name, "k1");
+    let found = get(opened, &wanted.namespace, &wanted.name).await.unwrap();
+    let number = u64::from_le_bytes(found.sealed.try_into().unwrap());
+    assert!((said..=said + 1).contains(&number), "{name} was {said} and is {number}");
+}
