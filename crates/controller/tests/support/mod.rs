@@ -161,6 +161,11 @@ impl Server {
     }
 
     /// The accepted calls, past the use cases.
+    pub fn log(&self) -> Arc<dyn ActivationLog> {
+        self.store.activations()
+    }
+
+    /// The queue.
     pub fn queue(&self) -> Arc<dyn flint_store::Queue> {
         self.store.queue()
     }
