@@ -36,26 +36,33 @@ impl DataDirLock {
     pub fn take(data_dir: &Path) -> Result<Self, StoreError> {
         let path = data_dir.join(Self::FILE);
         let fault = || file_fault(OPERATION, &path);
-        let mut pid = 0;
+        let mut refused = StoreError::InUse { path: data_dir.to_owned(), pid: 0 };
         for _ in 0..TRIES {
             files::make_dir(data_dir, SyncMode::Durable)
                 .map_err(file_fault("opening the data directory", data_dir))?;
-            let mut file = open(&path).map_err(fault())?;
+            let mut file = match open(&path) {
+                // The directory was moved or removed in between.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    refused = fault()(error);
+                    continue;
+                }
+                opened => opened.map_err(fault())?,
+            };
             match file.try_lock() {
                 Ok(()) if is_at(&file, &path).map_err(fault())? => {
                     sign(&mut file, &path);
                     return Ok(Self { _file: Arc::new(file) });
                 }
-                // Its directory was moved or removed in between: the lock is one on another place.
+                // So it was in between: the lock is one on another place.
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    pid = pid_in(&mut file);
+                    refused = StoreError::InUse { path: data_dir.to_owned(), pid: pid_in(&mut file) };
                     thread::sleep(PAUSE);
                 }
                 Err(TryLockError::Error(error)) => return Err(fault()(error)),
             }
         }
-        Err(StoreError::InUse { path: data_dir.to_owned(), pid })
+        Err(refused)
     }
 
     /// Removes the directory that is locked, with everything in it. Whoever waits for the lock makes a new one.

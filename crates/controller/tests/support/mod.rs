@@ -160,12 +160,12 @@ impl Server {
         self.store.blobs()
     }
 
-    /// The accepted calls, past the use cases.
+    /// The records, past the use cases.
     pub fn log(&self) -> Arc<dyn ActivationLog> {
         self.store.activations()
     }
 
-    /// The queue.
+    /// The accepted calls, past the use cases.
     pub fn queue(&self) -> Arc<dyn flint_store::Queue> {
         self.store.queue()
     }
