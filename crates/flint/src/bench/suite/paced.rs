@@ -144,6 +144,8 @@ fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<R
             report.arms.push(ArmReport { failures: Some(failures), ..unavailable(name, title, &why) });
             continue;
         }
+        // They are the arm's, and so in the first of its rows only.
+        let mut failures = Some(failures).filter(|failures| failures.calls() > 0);
         let steady = [When::Warm, When::Next].into_iter().find(|when| !samples(rounds, *when).is_empty());
         for when in When::ALL {
             let samples = samples(rounds, when);
@@ -154,7 +156,7 @@ fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<R
             report.arms.push(ArmReport {
                 pss_bytes: median(&memory).map(|bytes| bytes as u64),
                 series: if steady == Some(when) { over_time(&rounds[0].calls) } else { Vec::new() },
-                failures: (failures.calls() > 0).then(|| failures.clone()),
+                failures: failures.take(),
                 // Calls come by a clock, however many are in progress.
                 concurrency: None,
                 ..row(&format!("{name} {}", when.as_str()), title, &samples, seed)
@@ -215,9 +217,10 @@ mod tests {
             call(2.1, 110_000.0, Some(310.0)),
         ];
         let warm = vec![call(0.9, 900_000.0, Some(800_000.0)), call(1.2, 200_000.0, None)];
+        let mut failures = Failures::default();
+        failures.add(&flint_lab::ArmError::WrongAnswer("no".into()));
         let rounds = |calls: Vec<Recorded>| {
-            let round = Round { calls, failures: Failures::default(), memory: TreeMemory::default() };
-            Ok(vec![round])
+            Ok(vec![Round { calls, failures: failures.clone(), memory: TreeMemory::default() }])
         };
         let mut report = Report::default();
         add(&mut report, "resize node", &[("default", rounds(warm)), ("flint", rounds(calls))], 1);
@@ -238,5 +241,7 @@ mod tests {
         let pairs: Vec<_> = report.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
         assert_eq!(pairs, [("default cold", "flint cold"), ("default warm", "flint next")]);
         assert!(!report.arms[3].series.is_empty() && report.arms[2].series.is_empty());
+        let failed: Vec<_> = report.arms.iter().map(|row| row.failures.is_some()).collect();
+        assert_eq!(failed, [true, false, true, false], "an arm's failures are counted once");
     }
 }
