@@ -5,7 +5,7 @@
     scripts/results.py --empty  takes all figures out again
 
 Between `<!-- figures: EXPERIMENT -->` and `<!-- /figures -->` everything is written anew: what was run and on what, a table of the arms,
-what is promised of them, how they compare (Mann–Whitney U), what was left out and why. Nothing else of the page is touched. A run with --quick is refused: its figures are not
+what is promised of them, how they compare (Mann–Whitney U), their notes, what was left out and why. Nothing else of the page is touched. A run with --quick is refused: its figures are not
 to be quoted. An experiment that DIR does not have keeps what it had.
 """
 
@@ -40,6 +40,11 @@ def interval(arm):
     return f"{ms(said['low'])}–{ms(said['high'])}" if said else ""
 
 
+def failed(arm):
+    calls = sum(kind["calls"] for kind in arm.get("failures", {}).values())
+    return str(calls) if calls else ""
+
+
 def latency(quantile):
     return lambda arm: ms(arm.get("latency_us", {}).get(quantile))
 
@@ -64,6 +69,7 @@ COLUMNS = (
     ("RSS MiB", lambda arm: mib(arm.get("rss_bytes"))),
     ("PSS MiB", lambda arm: mib(arm.get("pss_bytes"))),
     ("USS MiB", lambda arm: mib(arm.get("private_bytes"))),
+    ("failed", failed),
 )
 
 
@@ -82,19 +88,25 @@ def table(rows):
     return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |\n" for row in rows)
 
 
+def notes(arms):
+    """A line for each arm and note, with the functions that it is of."""
+    found = {}
+    for arm in arms:
+        if arm.get("note"):
+            note = " ".join(arm["note"].removeprefix("unavailable: ").split())
+            found.setdefault((arm["arm"], note), set()).add(arm.get("function", ""))
+    lines = ((arm, ", ".join(sorted(of)), note) for (arm, note), of in sorted(found.items()))
+    return [f"{arm} ({of}): {note}" if of else f"{arm}: {note}" for arm, of, note in lines]
+
+
 def arms(report):
-    """The table, and lines for what has no figures."""
+    """The table, and lines for the arms' notes and for what has no figures."""
     measured = [arm for arm in report["arms"] if not arm.get("note", "").startswith("unavailable: ")]
+    left_out = [arm for arm in report["arms"] if arm not in measured]
     measured.sort(key=lambda arm: (arm.get("function", ""), arm.get("concurrency", 0)))
     used = [(title, pick) for title, pick in COLUMNS if any(pick(arm) for arm in measured)]
     rows = [[title for title, _ in used], ["---"] * len(used), *([pick(arm) for _, pick in used] for arm in measured)]
-    reasons = {}
-    for arm in report["arms"]:
-        if arm.get("note", "").startswith("unavailable: "):
-            why = " ".join(arm["note"].removeprefix("unavailable: ").split())[:200]
-            reasons.setdefault((arm["arm"], why), []).append(arm.get("function", ""))
-    left_out = [f"{arm} ({', '.join(sorted(set(of)))}): {why}" for (arm, why), of in sorted(reasons.items())]
-    return table(rows), left_out
+    return table(rows), [*notes(measured), *(f"Left out: {short(line)}" for line in notes(left_out))]
 
 
 def verdict(target, withheld):
@@ -131,7 +143,7 @@ def figures(report):
     if noise.get("start_after_rest"):
         text += f", a process started after a rest takes {noise['start_after_rest']:.1f} × as long"
     text += ".\n\n"
-    shown, left_out = arms(report)
+    shown, said = arms(report)
     text += shown
     if report.get("withheld"):
         text += f"\nNothing is compared: {report['withheld']}.\n"
@@ -143,7 +155,7 @@ def figures(report):
             rows.append([number + target["name"], target["target"], value, verdict(target, report.get("withheld"))])
         text += "\n" + table(rows)
     text += comparisons(report)
-    lines = [*report.get("notes", []), *(f"Left out: {short(line)}" for line in left_out)]
+    lines = [*report.get("notes", []), *said]
     return text + ("\n" + "".join(f"- {line}\n" for line in lines) if lines else "")
 
 

@@ -20,6 +20,19 @@ class Figures(unittest.TestCase):
         shown, _ = results.arms({"arms": [{"arm": "flint-idle", "rss_bytes": 30 << 20}]})
         self.assertEqual(shown.splitlines(), ["| arm | RSS MiB |", "| --- | --- |", "| flint-idle | 30.0 |"])
 
+    def test_failed_calls_and_notes_are_published(self):
+        failures = {"timeout": {"calls": 2, "example": "no"}, "status 500": {"calls": 1, "example": "no"}}
+        flint = {"arm": "flint", "function": "f node", "failures": failures, "note": "9 of 12 waited"}
+        absent = {"arm": "runc", "function": "f node", "note": "unavailable: it is not installed\nsee `x`"}
+        shown, lines = results.arms({"arms": [flint, {"arm": "wasm", "function": "f node"}, absent]})
+        self.assertEqual(
+            shown.splitlines(),
+            ["| function | arm | failed |", "| --- | --- | --- |", "| f node | flint | 3 |", "| f node | wasm |  |"],
+        )
+        self.assertEqual(
+            lines, ["flint (f node): 9 of 12 waited", "Left out: runc (f node): it is not installed see …"]
+        )
+
     def test_what_is_no_report_is_named(self):
         for text in ("{", "[]", "{}"):
             with tempfile.TemporaryDirectory() as folder, self.assertRaises(SystemExit) as ended:
