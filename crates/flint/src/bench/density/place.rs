@@ -10,6 +10,7 @@ use super::{Language, group::Group};
 use crate::bench::{
     caller::post_to,
     interpreter,
+    prepared::Prepared,
     server::{Server, metric},
     suite::{Baseline, Belongings},
     wasm::waiting_component,
@@ -52,6 +53,17 @@ pub(super) const WAYS: [Way; 7] = [
 impl Way {
     pub(super) fn is_wasm(&self) -> bool {
         self.kind == Kind::Wasm
+    }
+
+    /// Whether the server runs the function in this way.
+    fn is_made(&self, function: &str, prepared: &Prepared) -> anyhow::Result<()> {
+        let (start, reuse, warmed_up) = match self.kind {
+            Kind::Flint(start, reuse, warmed_up) => (start, reuse, warmed_up),
+            Kind::Concurrent => ("spawn", "warm", false),
+            Kind::Wasm | Kind::Baseline(_) => return Ok(()),
+        };
+        prepared.is_run_as(function, start, reuse)?;
+        if warmed_up { prepared.is_warmed_up(function) } else { Ok(()) }
     }
 }
 
@@ -117,7 +129,7 @@ impl Place {
                 path = format!("{function}/invoke/pause");
             }
         }
-        server.deploy(&module, function, &options)?;
+        way.is_made(function, &Prepared::of(&server.deployed(&module, function, &options)?))?;
         let own = memory_of(server.pid());
         Ok(Self::Flint { before, own, path, concurrent: way.kind == Kind::Concurrent, server })
     }
@@ -186,5 +198,27 @@ impl Place {
                 Belongings { tree, apart, inside: Some((server.pid(), *own)) }.memory().0
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_that_is_run_in_another_way_is_not_this_arms() {
+        let refused = |way: &str, start: &str, warmup_calls: u64| {
+            let strategy = json!({ "start": start, "reuse": if way == CLONE { "never" } else { "warm" } });
+            let snapshot = json!({ "warmup_calls": warmup_calls });
+            let said = Prepared::of(&json!({ "prepared": { "strategy": strategy, "snapshot": snapshot } }));
+            let way = WAYS.iter().find(|one| one.name == way).unwrap();
+            way.is_made("f", &said).err().map(|why| why.to_string())
+        };
+        assert_eq!(refused(CLONE, "fork", 9), None);
+        assert_eq!(refused(SPAWN, "spawn", 0), None);
+        assert_eq!(refused("wasm", "instantiate", 0), None);
+        let other = refused(CLONE, "spawn", 0).unwrap();
+        assert_eq!(other, "f is not run as fork/never but as spawn/never");
+        assert_eq!(refused(CLONE, "fork", 0).unwrap(), "the snapshot of f was not warmed up");
     }
 }
