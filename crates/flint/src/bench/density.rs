@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use flint_lab::{ArmReport, Axis, HttpClient, HttpRequest, Point, Report, Target, TreeMemory, median};
 use serde::{Deserialize, Serialize};
 use tokio::{task::JoinSet, time::sleep};
@@ -197,6 +197,12 @@ async fn fill(run: &Run, way: &Way, language: Language, limit: u64, most: usize)
             break;
         }
         density.instances += 1;
+        // With version 2 of cgroups, runc makes containers beside the group, where its limit does not hold.
+        if density.instances == 1
+            && let Some(pid) = group.first_outside(place.belongings().pids())
+        {
+            bail!("process {pid} of the first instance is not in the group, whose limit does not hold for it");
+        }
         if density.instances.is_power_of_two()
             || density.instances.is_multiple_of(10)
             || density.instances == most

@@ -109,6 +109,11 @@ impl Group {
         Ok(of.lines().any(|line| line.split('/').any(|part| part == name)))
     }
 
+    /// The first of these processes that is outside; one that has ended meanwhile is not.
+    pub(super) fn first_outside(&self, pids: impl IntoIterator<Item = u32>) -> Option<u32> {
+        pids.into_iter().find(|&pid| self.has(pid).is_ok_and(|is_in_it| !is_in_it))
+    }
+
     /// The effect of its limit so far, if any.
     pub(super) fn event(&self) -> anyhow::Result<Option<Event>> {
         let (killed, reached) = match self.is_v2 {
@@ -217,6 +222,15 @@ fn place(own: &str, root: &Path) -> Option<(PathBuf, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_lives_outside_is_found() {
+        let folder = PathBuf::from("/sys/fs/cgroup/no-group-of-this-name");
+        let _note = Note::to_remove_group(&folder).unwrap();
+        let group = Group { folder, limit: 0, is_v2: true, _note };
+        let (gone, own) = (u32::MAX, std::process::id());
+        assert_eq!((group.first_outside([gone]), group.first_outside([gone, own])), (None, Some(own)));
+    }
 
     #[test]
     fn both_versions_are_found() {

@@ -188,16 +188,20 @@ impl Place {
         }
     }
 
-    /// The memory of everything that belongs to the function; for instances inside a server, its growth.
-    pub(super) fn memory(&self) -> TreeMemory {
+    /// Everything that belongs to the function; of instances inside a server, its growth.
+    pub(super) fn belongings(&self) -> Belongings {
         match self {
-            Self::Container { baseline } => baseline.belongings().memory().0,
+            Self::Container { baseline } => baseline.belongings(),
             Self::Flint { server, before, own, .. } => {
                 let tree = ProcessTree::new(server.pid());
                 let apart = before.iter().copied().collect();
-                Belongings { tree, apart, inside: Some((server.pid(), *own)) }.memory().0
+                Belongings { tree, apart, inside: Some((server.pid(), *own)) }
             }
         }
+    }
+
+    pub(super) fn memory(&self) -> TreeMemory {
+        self.belongings().memory().0
     }
 }
 

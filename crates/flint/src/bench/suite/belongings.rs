@@ -35,7 +35,7 @@ impl Belongings {
         until_the_same(|| self.pids()).await;
     }
 
-    fn pids(&self) -> BTreeSet<u32> {
+    pub(in crate::bench) fn pids(&self) -> BTreeSet<u32> {
         self.tree.pids().into_iter().filter(|pid| !self.apart.contains(pid)).collect()
     }
 
