@@ -43,6 +43,19 @@ impl Holds {
         self.unless((copies < least).then(why))
     }
 
+    /// Requires so many calls in steady state, since the slowest of a few are chance.
+    pub(super) fn of_steady_calls(self, least: usize, calls: Option<usize>) -> Self {
+        let why =
+            |few: usize| format!("it is promised of {least} calls or more in steady state, and there were {few}");
+        self.unless(calls.filter(|few| *few < least).map(why))
+    }
+
+    /// Requires a speed-up of the trace's time of at most this: what a start takes is not sped up.
+    pub(super) fn of_compression(self, most: f64, compression: f64) -> Self {
+        let why = || format!("it is promised of times divided by {most} at most, and these are by {compression}");
+        self.unless((compression > most).then(why))
+    }
+
     /// Requires this procedure; `other` is what the command line selects instead.
     pub(super) fn of_the_procedure(self, procedure: &str, other: Option<&str>) -> Self {
         self.unless(other.map(|other| format!("it is promised of {procedure}, and this is {other}")))
@@ -73,9 +86,12 @@ mod tests {
             .of_values(Some(5))
             .of_instances(20, "a", Some(20))
             .of_copies(20, 20)
+            .of_steady_calls(100, Some(100))
+            .of_compression(60.0, 60.0)
             .of_the_procedure("p", None);
         assert_eq!(said(promised), None);
         let unknown = Holds::default().of_the_size(None).of_values(None).of_instances(20, "a", None);
+        let unknown = unknown.of_steady_calls(100, None);
         assert_eq!(said(unknown), None);
     }
 
@@ -96,6 +112,14 @@ mod tests {
                 "it is promised of 20 instances or more, and there were 19 of b",
             ),
             (all().of_copies(20, 19), "it is promised of 20 copies or more, and there were 19"),
+            (
+                all().of_steady_calls(100, Some(99)),
+                "it is promised of 100 calls or more in steady state, and there were 99",
+            ),
+            (
+                all().of_compression(60.0, 300.0),
+                "it is promised of times divided by 60 at most, and these are by 300",
+            ),
             (all().of_the_procedure("p", Some("--set q")), "it is promised of p, and this is --set q"),
         ];
         for (holds, why) in cases {

@@ -77,7 +77,7 @@ const CHECKS: [Check; 6] = [
             ("workload", "sleep"),
             ("variant", "node"),
             ("copies", "20"),
-            ("minutes", "20"),
+            ("minutes", "25"),
             ("compress", "60"),
         ],
         repeat: None,

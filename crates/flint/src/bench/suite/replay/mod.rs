@@ -128,8 +128,7 @@ pub(super) async fn run(
                     .extend(arm.spoilt.take().map(|why| format!("{title}: {why}; judged all the same")));
             }
         }
-        let holds = (wanted.holds(run.effort.size), wanted.holds_of_memory(run.effort.size));
-        result::add(&mut report, &title, &arms, &holds, run.effort.seed);
+        result::add(&mut report, &title, &arms, &wanted.conditions(run.effort.size), run.effort.seed);
     }
     Ok(report)
 }

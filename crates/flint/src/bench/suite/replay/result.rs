@@ -20,6 +20,17 @@ const FELT_US: f64 = 10_000.0;
 /// Time limit of a response.
 const LONGEST_US: f64 = 60_000_000.0;
 
+/// The conditions of the promises.
+#[derive(Default)]
+pub(super) struct Conditions {
+    /// Of E6 and E7.
+    pub(super) of_calls: Holds,
+    /// The minimum number of their calls in steady state.
+    pub(super) fewest_calls: usize,
+    /// Of E8.
+    pub(super) of_memory: Holds,
+}
+
 /// Whether it waited noticeably for an instance, its own or another call's; for a baseline, for anything but
 /// the function.
 fn is_felt(sample: &Sample) -> bool {
@@ -89,7 +100,7 @@ impl Done {
 }
 
 /// Adds the arms of one workload with the promises about their calls and memory.
-pub(super) fn add(report: &mut Report, title: &str, arms: &[Done], holds: &(Holds, Holds), seed: u64) {
+pub(super) fn add(report: &mut Report, title: &str, arms: &[Done], holds: &Conditions, seed: u64) {
     let mut measured = Vec::new();
     for arm in arms {
         let strategy = arm.strategy;
@@ -152,7 +163,7 @@ pub(super) fn targets(
     title: &str,
     flint: &[(&str, Option<&Done>)],
     (sandboxes, containers): (Option<&Done>, Option<&Done>),
-    (of_calls, of_memory): &(Holds, Holds),
+    holds: &Conditions,
 ) -> Vec<Target> {
     // A failed arm has no figures that noise could have spoilt.
     let spoilt =
@@ -168,12 +179,15 @@ pub(super) fn targets(
         let felt = steady.iter().filter(|call| is_felt(&call.sample)).count() + failed;
         let mut waits: Vec<f64> = steady.iter().filter_map(|call| added(&call.sample)).collect();
         waits.extend(iter::repeat_n(LONGEST_US, failed));
+        let calls = Some(steady.len() + failed).filter(|calls| *calls > 0);
+        let enough = holds.of_calls.clone().of_steady_calls(holds.fewest_calls, calls);
+        let why = || why(&enough, &[arm]);
         let said = format!("{title}, {name}: calls that wait longer than 10 ms for an instance");
-        let value = (!steady.is_empty() || failed > 0).then_some(felt as f64);
-        targets.push(Target::at_most(&said, value, 0.0).of("E6").unless(why(of_calls, &[arm])));
+        let value = calls.map(|_| felt as f64);
+        targets.push(Target::at_most(&said, value, 0.0).of("E6").unless(why()));
         let said = format!("{title}, {name}: added latency, p99, ms");
         let value = quantile(&waits, 0.99).map(|us| us / 1e3);
-        targets.push(Target::at_most(&said, value, 20.0).of("E7").unless(why(of_calls, &[arm])));
+        targets.push(Target::at_most(&said, value, 20.0).of("E7").unless(why()));
     }
     for &(name, arm) in flint.iter().filter(|(name, _)| *name != FLINT.name) {
         for (reference, theirs) in [(SPAWN_WARM.name, sandboxes), (OPENWHISK.name, containers)] {
@@ -184,7 +198,7 @@ pub(super) fn targets(
             };
             let share = took(arm).zip(took(theirs)).map(|(ours, theirs)| ours as f64 / theirs as f64);
             let said = format!("{title}, {name}: memory at its peak, of {reference}'s");
-            targets.push(Target::at_most(&said, share, 0.1).of("E8").unless(why(of_memory, &[arm, theirs])));
+            targets.push(Target::at_most(&said, share, 0.1).of("E8").unless(why(&holds.of_memory, &[arm, theirs])));
         }
     }
     targets
@@ -258,7 +272,7 @@ mod tests {
         Done { strategy, rounds, failed: None, spoilt: None }
     }
 
-    fn judged_as(arms: &[Done], holds: &(Holds, Holds)) -> Report {
+    fn judged_as(arms: &[Done], holds: &Conditions) -> Report {
         let mut report = Report::default();
         add(&mut report, "sleep node", arms, holds, 1);
         report
@@ -323,6 +337,20 @@ mod tests {
     }
 
     #[test]
+    fn a_few_calls_are_not_judged_and_a_failed_one_is_one_of_them() {
+        let mut failures = Failures::default();
+        failures.add(&ArmError::WrongAnswer("no".into()));
+        let rounds = vec![round(50, None), Replayed { failures, ..round(50, None) }];
+        let arms = [done(FLINT, rounds)];
+        for (fewest_calls, is_judged) in [(3, true), (4, false)] {
+            let report = judged_as(&arms, &Conditions { fewest_calls, ..Conditions::default() });
+            for target in &report.targets[..2] {
+                assert_eq!(target.met.is_some(), is_judged, "{target:?}");
+            }
+        }
+    }
+
+    #[test]
     fn every_round_counts_and_a_peak_is_the_median_of_theirs() {
         let slow = || round(80, Some(10_001.0));
         let arms = [
@@ -364,11 +392,13 @@ mod tests {
         let note = report.arms[0].note.as_ref().unwrap();
         assert!(note.ends_with("; not compared, host too noisy: openwhisk: others"), "{note}");
         let holds = Holds::default().of_the_procedure("a trace", Some("another"));
-        let other = judged_as(&arms(), &(holds.clone(), holds.clone()));
+        let none = Conditions { of_calls: holds.clone(), of_memory: holds.clone(), ..Conditions::default() };
+        let other = judged_as(&arms(), &none);
         let why = holds.unjudged();
         assert!(other.targets.iter().all(|one| one.value.is_none() && one.unjudged == why));
         // With too few copies, calls are judged, but memory is not.
-        let few = judged_as(&arms(), &(Holds::default(), Holds::default().of_copies(20, 6)));
+        let of_memory = Holds::default().of_copies(20, 6);
+        let few = judged_as(&arms(), &Conditions { of_memory, ..Conditions::default() });
         for target in few.targets.iter().filter(|target| target.name.contains("flint-lean")) {
             assert_eq!(target.met.is_none(), target.promise.as_deref() == Some("E8"), "{}", target.name);
         }

@@ -8,7 +8,7 @@ use flint_lab::{
     trace::{self, Azure2019, Azure2021, FunctionRow, Part, Replay, WholeTrace, apps, excerpt, select},
 };
 
-use super::{Manifest, Run, Variant};
+use super::{Manifest, Run, Variant, result::Conditions};
 use crate::{
     bench::{
         asked::{at_least_one, between},
@@ -22,6 +22,10 @@ use crate::{
 const LONGEST: Duration = Duration::from_secs(30);
 /// Photons' number of copies: fewer share less of what a server and its snapshots take.
 const COPIES: usize = 20;
+/// Calls in steady state for E6 and E7 to be judged: the slowest of a few are chance.
+const FEWEST_CALLS: usize = 100;
+/// The largest speed-up of which something is promised.
+const FASTEST: f64 = 60.0;
 /// Apps drawn for a whole trace: many more than are kept.
 const DRAWN: usize = 2000;
 /// Maximum number of calls: each is held in memory with its request and record, and at a thousand a second
@@ -105,9 +109,14 @@ impl Wanted {
         })
     }
 
-    /// The conditions of E6 and E7: Photons' procedure with the built-in trace, and functions of the usual
-    /// size.
-    pub(super) fn holds(&self, size: Size) -> Holds {
+    pub(super) fn conditions(&self, size: Size) -> Conditions {
+        let (of_calls, of_memory) = (self.holds(size), self.holds_of_memory(size));
+        Conditions { of_calls, fewest_calls: FEWEST_CALLS, of_memory }
+    }
+
+    /// The conditions of E6 and E7 but for the number of calls: Photons' procedure with the built-in trace,
+    /// not too fast, and functions of the usual size.
+    fn holds(&self, size: Size) -> Holds {
         let other = match (&self.trace, self.whole) {
             (Some(trace), _) => Some(format!("--set trace={trace}")),
             (None, true) => Some("--set procedure=whole".to_owned()),
@@ -116,10 +125,11 @@ impl Wanted {
         Holds::default()
             .of_the_procedure("Photons' procedure with Flint's own trace", other.as_deref())
             .of_the_size(Some(size.as_str()))
+            .of_compression(FASTEST, self.compression)
     }
 
     /// The conditions of E8: the same, and Photons' number of copies.
-    pub(super) fn holds_of_memory(&self, size: Size) -> Holds {
+    fn holds_of_memory(&self, size: Size) -> Holds {
         self.holds(size).of_copies(COPIES, self.copies)
     }
 
@@ -348,6 +358,9 @@ mod tests {
             let said = wanted.holds(size).unjudged().unwrap().to_string();
             assert!(said.ends_with(why), "{said}");
         }
+        let fast = Wanted { compression: 300.0, ..excerpt(false) };
+        let said = fast.holds(Size::Small).unjudged().unwrap().to_string();
+        assert!(said.contains("divided by 60 at most"), "{said}");
         let all = Wanted { copies: 20, ..excerpt(false) };
         assert_eq!(all.holds_of_memory(Size::Small).unjudged(), None);
         let few = Wanted { copies: 19, ..excerpt(false) };
@@ -397,6 +410,15 @@ mod tests {
                 assert!(*function < schedule.functions && ms.unwrap() <= 30_000);
             }
         }
+    }
+
+    /// Each copy's first call is not steady.
+    #[test]
+    fn the_quick_form_of_e6_and_e7_has_enough_calls() {
+        let excerpt = Source::Of2019(excerpt::of_2019().unwrap());
+        let quick = Wanted { copies: 20, minutes: 25, ..wanted(excerpt, false) };
+        let calls = quick.schedule(&variant()).unwrap().arrivals.len();
+        assert!(calls - quick.copies >= FEWEST_CALLS, "{calls}");
     }
 
     #[test]
