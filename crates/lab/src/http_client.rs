@@ -5,6 +5,7 @@
 //! client costs a write, a read and a scan of the headers.
 
 use std::{
+    fmt,
     net::SocketAddr,
     sync::{
         Arc,
@@ -26,27 +27,33 @@ use crate::{Arm, ArmError, Connection};
 pub struct HttpRequest {
     bytes: Arc<[u8]>,
     expected_status: u16,
+    is_head: bool,
 }
 
 impl HttpRequest {
-    /// A request with a body; `headers` are whole lines without their line ends.
+    /// A request with a body; `headers` are whole lines without their line ends, of which one may replace
+    /// `host`.
     pub fn new(
         method: &str,
         path: &str,
-        host: SocketAddr,
+        host: impl fmt::Display,
         headers: &[String],
         body: &[u8],
         expected_status: u16,
     ) -> Self {
-        let mut text =
-            format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {}\r\n", body.len());
+        let names_host = |header: &String| header.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("host:"));
+        let host = match headers.iter().any(names_host) {
+            true => String::new(),
+            false => format!("host: {host}\r\n"),
+        };
+        let mut text = format!("{method} {path} HTTP/1.1\r\n{host}content-length: {}\r\n", body.len());
         for header in headers {
             text.push_str(header);
             text.push_str("\r\n");
         }
         text.push_str("\r\n");
         let bytes = [text.as_bytes(), body].concat();
-        Self { bytes: bytes.into(), expected_status }
+        Self { bytes: bytes.into(), expected_status, is_head: method == "HEAD" }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -131,7 +138,7 @@ impl Connection for HttpConnection {
             self.buffer.clear();
         }
         self.stream.write_all(&request.bytes).await?;
-        let (status, length) = self.read_head().await?;
+        let (status, length) = self.read_head(request.is_head).await?;
         match length {
             Length::Known(length) if status == request.expected_status => self.skip(length).await,
             Length::Chunked if status == request.expected_status => self.skip_chunks().await,
@@ -174,7 +181,8 @@ impl HttpConnection {
         Ok(())
     }
 
-    async fn read_head(&mut self) -> Result<(u16, Length), ArmError> {
+    /// Reads the head of the response to a request, which is of `HEAD` or not.
+    async fn read_head(&mut self, is_head: bool) -> Result<(u16, Length), ArmError> {
         loop {
             let mut headers = [httparse::EMPTY_HEADER; 64];
             let mut response = httparse::Response::new(&mut headers);
@@ -195,17 +203,23 @@ impl HttpConnection {
                     Some(0) => connection != b"keep-alive",
                     _ => connection == b"close",
                 };
+                let is_interim = matches!(status, 100..=199) && status != 101;
                 let length = match header("content-length") {
+                    // RFC 9112, 6.3: whatever its headers say.
+                    _ if is_head || matches!(status, 100..=199 | 204 | 304) => Length::Known(0),
                     Some(text) => std::str::from_utf8(text)
                         .ok()
                         .and_then(|text| text.parse().ok())
                         .map(Length::Known)
                         .ok_or_else(|| ArmError::WrongAnswer("content-length is not a number".into()))?,
                     None if header("transfer-encoding").is_some() => Length::Chunked,
-                    None if self.closing && !matches!(status, 204 | 304) => Length::UntilClose,
+                    None if self.closing => Length::UntilClose,
                     None => Length::Known(0),
                 };
                 self.buffer.advance(head_length);
+                if is_interim {
+                    continue;
+                }
                 return Ok((status, length));
             }
             if self.buffer.len() > LONGEST_HEAD {
@@ -255,6 +269,10 @@ mod tests {
     use super::*;
 
     async fn answers(response: &'static [u8]) -> HttpArm {
+        answers_to("GET", 200, response).await
+    }
+
+    async fn answers_to(method: &str, status: u16, response: &'static [u8]) -> HttpArm {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
@@ -267,7 +285,35 @@ mod tests {
                 }
             }
         });
-        HttpArm::new(address, vec![HttpRequest::new("GET", "/", address, &[], b"", 200)])
+        HttpArm::new(address, vec![HttpRequest::new(method, "/", address, &[], b"", status)])
+    }
+
+    #[tokio::test]
+    async fn a_body_that_cannot_come_is_not_waited_for() {
+        for (method, status, response) in [
+            ("HEAD", 200, &b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"[..]),
+            ("HEAD", 200, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
+            ("GET", 204, b"HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n"),
+            ("GET", 304, b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\n"),
+            ("GET", 200, b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx"),
+        ] {
+            let mut connection = answers_to(method, status, response).await.connect().await.unwrap();
+            for _ in 0..3 {
+                connection.call().await.unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn the_host_is_the_one_that_is_said() {
+        let text = |headers: &[&str]| {
+            let headers: Vec<_> = headers.iter().map(|&header| header.to_owned()).collect();
+            let request = HttpRequest::new("GET", "/", "example.com", &headers, b"", 200);
+            String::from_utf8(request.bytes().to_vec()).unwrap()
+        };
+        assert!(text(&["hosts: x"]).contains("\r\nhost: example.com\r\n"));
+        let own = text(&["Host: other.example"]);
+        assert!(own.contains("\r\nHost: other.example\r\n") && !own.contains("example.com"), "{own}");
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! `flint bench load`: measures what callers of a function or URL see under load.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use flint_lab::{
     Arrivals, Failures, HttpArm, HttpRequest, Load, OpenLoad, OpenMeasured, drive_open, drive_within,
@@ -8,6 +8,7 @@ use flint_lab::{
 use http::{Method, Request, Uri, header};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
+use tokio::{net::TcpStream, time::timeout};
 
 use super::call::Input;
 use crate::{
@@ -61,7 +62,7 @@ struct Outcome {
 async fn request(global: &Global, args: &LoadArgs) -> anyhow::Result<(SocketAddr, HttpRequest)> {
     let input = Input::read(&args.call)?;
     let is_url = args.target.contains("://");
-    let (address, mut headers, method, path, request);
+    let (address, host, mut headers, method, path, request);
     if is_url {
         let uri: Uri = args
             .target
@@ -69,6 +70,7 @@ async fn request(global: &Global, args: &LoadArgs) -> anyhow::Result<(SocketAddr
             .map_err(|error| Failure::usage(format!("'{}' is not a URL: {error}", args.target)))?;
         let authority = uri.authority().map(|authority| authority.as_str()).unwrap_or_default();
         address = Address::parse(&format!("{}://{authority}", uri.scheme_str().unwrap_or_default()))?;
+        host = authority.to_owned();
         let has_body =
             !args.call.params.is_empty() || args.call.file.is_some() || args.call.param_file.is_some();
         path = uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
@@ -90,6 +92,7 @@ async fn request(global: &Global, args: &LoadArgs) -> anyhow::Result<(SocketAddr
             return Err(Failure::usage("--method is for URLs; functions are invoked with POST").into());
         }
         address = Address::parse(&global.url)?;
+        host = address.to_string().trim_start_matches("http://").to_owned();
         headers = key_for(&address, global.auth.as_deref())?
             .map(|key| format!("authorization: Bearer {key}"))
             .into_iter()
@@ -106,12 +109,23 @@ async fn request(global: &Global, args: &LoadArgs) -> anyhow::Result<(SocketAddr
         headers.push(format!("{name}: {value}"));
     }
     let body = body.collect().await?.to_bytes();
-    let socket = tokio::net::lookup_host((address.host(), address.port()))
+    let found = tokio::net::lookup_host((address.host(), address.port())).await;
+    let found: Vec<_> = found.into_iter().flatten().collect();
+    let socket = first_that_connects(&found, args.timeout)
         .await
-        .ok()
-        .and_then(|mut found| found.next())
         .ok_or_else(|| Failure::usage(format!("the host {} has no address", address.host())))?;
-    Ok((socket, HttpRequest::new(method.as_str(), &path, socket, &headers, &body, args.expect)))
+    Ok((socket, HttpRequest::new(method.as_str(), &path, host, &headers, &body, args.expect)))
+}
+
+/// The first address that connects; where none does, the first, whose failure each call will count.
+async fn first_that_connects(found: &[SocketAddr], limit: Duration) -> Option<SocketAddr> {
+    // The only one is not asked: the connection would be one more than the load's.
+    for address in found.iter().filter(|_| found.len() > 1) {
+        if matches!(timeout(limit, TcpStream::connect(address)).await, Ok(Ok(_))) {
+            return Some(*address);
+        }
+    }
+    found.first().copied()
 }
 
 async fn closed(arm: &HttpArm, args: &LoadArgs, callers: usize) -> anyhow::Result<Outcome> {
@@ -221,4 +235,22 @@ fn rows(rows: &[(&str, &Value)]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_refuses_is_passed_over() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listens = listener.local_addr().unwrap();
+        let refuses = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let chosen = async |found: &[SocketAddr]| first_that_connects(found, Duration::from_secs(9)).await;
+        assert_eq!(chosen(&[refuses, listens]).await, Some(listens));
+        assert_eq!(chosen(&[refuses, refuses]).await, Some(refuses));
+        assert_eq!(chosen(&[]).await, None);
+    }
 }
