@@ -86,10 +86,10 @@ pub(crate) struct LoadArgs {
     /// Calls per second
     #[arg(long, default_value = "100", value_parser = rate)]
     pub(crate) rate: f64,
-    /// Total duration, including the warm-up
+    /// Duration; that of an open loop includes the warm-up
     #[arg(long, default_value = "10s", value_parser = values::duration)]
     pub(crate) duration: Duration,
-    /// Initial part of the duration whose calls are not counted
+    /// Time whose calls are not counted: the beginning of an open loop's duration, or before a closed loop's
     #[arg(long, default_value = "1s", value_parser = values::duration)]
     pub(crate) warm_up: Duration,
     /// Use random gaps between calls, as from independent callers, instead of even ones

@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub(crate) async fn run(global: &Global, args: &LoadArgs) -> anyhow::Result<Exit> {
-    if args.warm_up >= args.duration {
+    if args.closed.is_none() && args.warm_up >= args.duration {
         return Err(Failure::usage("the warm-up takes all of the duration")
             .hint("--duration is the whole time, and --warm-up its beginning that is not counted")
             .into());
@@ -129,8 +129,14 @@ async fn first_that_connects(found: &[SocketAddr], limit: Duration) -> Option<So
 }
 
 async fn closed(arm: &HttpArm, args: &LoadArgs, callers: usize) -> anyhow::Result<Outcome> {
-    let load = Load { concurrency: callers, duration: args.duration - args.warm_up, warm_up: 10 };
-    let measured = drive_within(arm, load, args.timeout).await.map_err(|error| {
+    let load = |duration| Load { concurrency: callers, duration, warm_up: 0 };
+    let driven = async {
+        if !args.warm_up.is_zero() {
+            drive_within(arm, load(args.warm_up), args.timeout).await?;
+        }
+        drive_within(arm, load(args.duration), args.timeout).await
+    };
+    let measured = driven.await.map_err(|error| {
         // As for an open loop without a single correct response.
         Failure::new(Exit::FunctionFailed, "nothing_measured", format!("nothing was measured: {error}"))
     })?;
@@ -239,9 +245,47 @@ fn rows(rows: &[(&str, &Value)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::{
+        net::TcpListener,
+        sync::atomic::{AtomicU64, Ordering},
+    };
+
+    use clap::Parser as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        load: LoadArgs,
+    }
+
+    #[tokio::test]
+    async fn all_calls_of_a_closed_loop_count_but_those_of_its_warm_up() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let answered = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&answered);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let counted = Arc::clone(&counted);
+                tokio::spawn(async move {
+                    while stream.read(&mut [0; 4096]).await.is_ok_and(|n| n > 0) {
+                        counted.fetch_add(1, Ordering::Relaxed);
+                        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+                    }
+                });
+            }
+        });
+        let arm = HttpArm::new(address, vec![HttpRequest::new("GET", "/", address, &[], b"", 200)]);
+        for (warm_up, all) in [("0s", true), ("20ms", false)] {
+            let line = ["load", "http://x", "--closed", "2", "--duration", "20ms", "--warm-up", warm_up];
+            answered.store(0, Ordering::Relaxed);
+            let outcome = closed(&arm, &Line::parse_from(line).load, 2).await.unwrap();
+            assert_eq!(outcome.answered == answered.load(Ordering::Relaxed), all, "{warm_up}");
+        }
+    }
 
     #[tokio::test]
     async fn an_address_that_refuses_is_passed_over() {
