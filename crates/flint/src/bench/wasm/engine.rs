@@ -139,30 +139,40 @@ impl Connection for EngineArm {
     }
 }
 
-/// Drives arms in a runtime with as many threads as callers.
+/// An arm of the engine alone, and by how many callers it is driven.
+pub(super) struct Driven {
+    pub(super) name: String,
+    pub(super) function: String,
+    pub(super) arm: EngineArm,
+    pub(super) callers: &'static [usize],
+}
+
+/// Threads of the callers; a lone caller leaves the others idle.
+const THREADS: usize = 2;
+
+/// Drives arms with each of their numbers of callers in turn, round by round.
 pub(super) fn drive(
-    threads: usize,
-    arms: Vec<(String, String, EngineArm)>,
+    arms: &[Driven],
     (rounds, round): (usize, Duration),
     folder: &RunFolder,
     noise: &mut NoiseWatch,
 ) -> anyhow::Result<Vec<ArmRounds>> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads)
+        .worker_threads(THREADS)
         .enable_all()
         .build()
         .context("starting the threads of the callers")?;
+    let plan = |driven: &Driven, concurrency| ArmPlan {
+        name: driven.name.clone(),
+        function: Some(driven.function.clone()),
+        arm: Box::new(driven.arm.clone()),
+        load: Load { concurrency, duration: round, warm_up: 20 },
+        process: None,
+    };
     let plans = arms
-        .into_iter()
-        .map(|(name, function, arm)| ArmPlan {
-            name,
-            function: Some(function),
-            arm: Box::new(arm),
-            load: Load { concurrency: threads, duration: round, warm_up: 20 },
-            process: None,
-        })
+        .iter()
+        .flat_map(|driven| driven.callers.iter().map(|&callers| plan(driven, callers)))
         .collect();
-    let part = format!("the engine on {threads}");
     let how = (rounds, Duration::from_millis(50));
-    Ok(runtime.block_on(run_rounds(&part, plans, how, folder, noise, &|_, _, _| {}))?)
+    Ok(runtime.block_on(run_rounds("the engine", plans, how, folder, noise, &|_, _, _| {}))?)
 }

@@ -17,7 +17,7 @@ use flint_lab::{
 use flint_model::Contract;
 
 use self::{
-    engine::EngineArm,
+    engine::{Driven, EngineArm},
     live::Live,
     modules::{JAVA, SAMPLES, Sample},
 };
@@ -114,7 +114,8 @@ async fn engine_level(
             body: Bytes::from_static(sample.body),
             answer: Bytes::from_static(sample.answer),
         };
-        arms.push((engine_arm(sample.name), sample.name.to_owned(), arm));
+        let (name, function) = (engine_arm(sample.name), sample.name.to_owned());
+        arms.push(Driven { name, function, arm, callers: &[1, 2] });
     }
     let kept = Arc::clone(folder);
     let folder = modules::java_folder();
@@ -124,7 +125,10 @@ async fn engine_level(
             Some(folder) => java(&executor, folder, name, *n).await,
         };
         match made {
-            Ok(arm) => arms.push((java_arm(name), format!("java-{name}"), arm)),
+            Ok(arm) => {
+                let function = format!("java-{name}");
+                arms.push(Driven { name: java_arm(name), function, arm, callers: &[1] });
+            }
             Err(error) => absent.push((java_arm(name), format!("{error:#}"))),
         }
     }
@@ -132,10 +136,7 @@ async fn engine_level(
     // A runtime can be neither created nor dropped within another one's task.
     let mut watch = std::mem::take(noise);
     let driven = tokio::task::spawn_blocking(move || {
-        let how = (rounds, round);
-        let mut driven = engine::drive(1, arms.clone(), how, &kept, &mut watch)?;
-        let two = arms.into_iter().filter(|(name, _, _)| name.starts_with("engine-")).collect();
-        driven.extend(engine::drive(2, two, how, &kept, &mut watch)?);
+        let driven = engine::drive(&arms, (rounds, round), &kept, &mut watch)?;
         anyhow::Ok((driven, watch))
     });
     let driven = driven.await.context("driving the engine")?;
