@@ -1,8 +1,14 @@
 //! Measures the executor alone, without a server: instantiate, call, drop.
 
 use std::{
+    future::{Future as _, poll_fn},
+    io::{self, ErrorKind},
     path::Path,
-    sync::Arc,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
@@ -17,6 +23,7 @@ use flint_model::{
     InstanceId, Isolation, Network, Parameters, Reuse, SnapshotOptions, Start, Strategy, StrategyRequest,
     Timestamp, Version, WasmOptions,
 };
+use tokio::runtime::Runtime;
 
 /// Longer than any of these calls.
 const AMPLE: Duration = Duration::from_secs(60);
@@ -104,6 +111,8 @@ pub(super) struct EngineArm {
     pub(super) prepared: Arc<Prepared>,
     pub(super) body: Bytes,
     pub(super) answer: Bytes,
+    /// See [`Callers`].
+    pub(super) is_over: Arc<AtomicBool>,
 }
 
 impl EngineArm {
@@ -131,6 +140,10 @@ impl Arm for EngineArm {
 #[async_trait]
 impl Connection for EngineArm {
     async fn call(&mut self) -> Result<(), ArmError> {
+        // Nothing in a quick call waits, and so nothing but this ends a loop of them early.
+        if self.is_over.load(Ordering::Relaxed) {
+            return Err(io::Error::from(ErrorKind::Interrupted).into());
+        }
         let answer = self.answered().await?;
         match answer == self.answer {
             true => Ok(()),
@@ -147,32 +160,96 @@ pub(super) struct Driven {
     pub(super) callers: &'static [usize],
 }
 
-/// Threads of the callers; a lone caller leaves the others idle.
-const THREADS: usize = 2;
+/// Threads of the callers, which end with it; a lone caller leaves the others idle.
+pub(super) struct Callers {
+    /// `Some` until it is dropped.
+    runtime: Option<Runtime>,
+    /// Seen by every arm: no more calls.
+    is_over: Arc<AtomicBool>,
+}
 
-/// Drives arms with each of their numbers of callers in turn, round by round.
-pub(super) fn drive(
-    arms: &[Driven],
-    (rounds, round): (usize, Duration),
-    folder: &RunFolder,
-    noise: &mut NoiseWatch,
-) -> anyhow::Result<Vec<ArmRounds>> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .enable_all()
-        .build()
-        .context("starting the threads of the callers")?;
-    let plan = |driven: &Driven, concurrency| ArmPlan {
-        name: driven.name.clone(),
-        function: Some(driven.function.clone()),
-        arm: Box::new(driven.arm.clone()),
-        load: Load { concurrency, duration: round, warm_up: 20 },
-        process: None,
-    };
-    let plans = arms
-        .iter()
-        .flat_map(|driven| driven.callers.iter().map(|&callers| plan(driven, callers)))
-        .collect();
-    let how = (rounds, Duration::from_millis(50));
-    Ok(runtime.block_on(run_rounds("the engine", plans, how, folder, noise, &|_, _, _| {}))?)
+impl Callers {
+    pub(super) fn start() -> anyhow::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .context("starting the threads of the callers")?;
+        Ok(Self { runtime: Some(runtime), is_over: Arc::default() })
+    }
+
+    pub(super) fn is_over(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_over)
+    }
+
+    /// Drives arms with each of their numbers of callers in turn, round by round.
+    pub(super) async fn drive(
+        &self,
+        arms: &[Driven],
+        (rounds, round): (usize, Duration),
+        folder: &RunFolder,
+        noise: &mut NoiseWatch,
+    ) -> anyhow::Result<Vec<ArmRounds>> {
+        let plan = |driven: &Driven, concurrency| ArmPlan {
+            name: driven.name.clone(),
+            function: Some(driven.function.clone()),
+            arm: Box::new(driven.arm.clone()),
+            load: Load { concurrency, duration: round, warm_up: 20 },
+            process: None,
+        };
+        let plans = arms
+            .iter()
+            .flat_map(|driven| driven.callers.iter().map(|&callers| plan(driven, callers)))
+            .collect();
+        let how = (rounds, Duration::from_millis(50));
+        let quietly = |_: &str, _: usize, _: usize| {};
+        let mut driven = pin!(run_rounds("the engine", plans, how, folder, noise, &quietly));
+        // What it spawns, the callers, runs on these threads.
+        let driven = poll_fn(|cx| {
+            let _here = self.runtime.as_ref().map(Runtime::enter);
+            driven.as_mut().poll(cx)
+        });
+        Ok(driven.await?)
+    }
+}
+
+/// Waits for the calls that are being made: the executor's folder may be removed next.
+impl Drop for Callers {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let runtime = self.runtime.take();
+        // A runtime cannot be waited for within another one's task.
+        let _ = std::thread::spawn(move || drop(runtime)).join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::wasm::modules::SAMPLES;
+
+    #[tokio::test]
+    async fn a_run_that_is_interrupted_makes_no_more_calls() {
+        let scratch = tempfile::tempdir().unwrap();
+        let executor = open(scratch.path(), 8).unwrap();
+        let sample = &SAMPLES[0];
+        let code = sample.code().unwrap();
+        let prepared = prepare(&executor, sample.name, sample.contract, code).await.unwrap();
+        let callers = Callers::start().unwrap();
+        let arm = EngineArm {
+            executor,
+            prepared,
+            body: Bytes::from_static(sample.body),
+            answer: Bytes::from_static(sample.answer),
+            is_over: callers.is_over(),
+        };
+        let arms = [Driven { name: "a".into(), function: "f".into(), arm, callers: &[2] }];
+        let (folder, mut noise) = (RunFolder::none(), NoiseWatch::start());
+        // Longer than any test may take.
+        let how = (1, AMPLE * 60);
+        let driven = callers.drive(&arms, how, &folder, &mut noise);
+        assert!(tokio::time::timeout(Duration::from_millis(500), driven).await.is_err());
+        drop(callers);
+        assert_eq!(Arc::strong_count(&arms[0].arm.executor), 1, "a caller is left");
+    }
 }

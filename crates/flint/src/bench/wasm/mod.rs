@@ -17,7 +17,7 @@ use flint_lab::{
 use flint_model::Contract;
 
 use self::{
-    engine::{Driven, EngineArm},
+    engine::{Callers, Driven, EngineArm},
     live::Live,
     modules::{JAVA, SAMPLES, Sample},
 };
@@ -101,10 +101,11 @@ async fn engine_level(
     scale: &Scale,
     chosen: &dyn Fn(&str) -> bool,
     absent: &mut Vec<(String, String)>,
-    folder: &Arc<RunFolder>,
+    folder: &RunFolder,
     noise: &mut NoiseWatch,
 ) -> anyhow::Result<Vec<ArmRounds>> {
     let executor = engine::open(&scratch.join("engine"), PLACES)?;
+    let callers = Callers::start()?;
     let mut arms = Vec::new();
     for sample in SAMPLES.iter().filter(|sample| chosen(&engine_arm(sample.name))) {
         let prepared = engine::prepare(&executor, sample.name, sample.contract, sample.code()?).await?;
@@ -113,16 +114,16 @@ async fn engine_level(
             prepared,
             body: Bytes::from_static(sample.body),
             answer: Bytes::from_static(sample.answer),
+            is_over: callers.is_over(),
         };
         let (name, function) = (engine_arm(sample.name), sample.name.to_owned());
         arms.push(Driven { name, function, arm, callers: &[1, 2] });
     }
-    let kept = Arc::clone(folder);
-    let folder = modules::java_folder();
+    let java_folder = modules::java_folder();
     for (name, n) in JAVA.iter().filter(|(name, _)| chosen(&java_arm(name))) {
-        let made = match &folder {
+        let made = match &java_folder {
             None => Err(anyhow::anyhow!("functions/java-faas/build is not there: build.sh in it makes it")),
-            Some(folder) => java(&executor, folder, name, *n).await,
+            Some(folder) => java(&executor, &callers, folder, name, *n).await,
         };
         match made {
             Ok(arm) => {
@@ -132,22 +133,12 @@ async fn engine_level(
             Err(error) => absent.push((java_arm(name), format!("{error:#}"))),
         }
     }
-    let (rounds, round) = (scale.rounds, scale.round);
-    // A runtime can be neither created nor dropped within another one's task.
-    let mut watch = std::mem::take(noise);
-    let driven = tokio::task::spawn_blocking(move || {
-        let driven = engine::drive(&arms, (rounds, round), &kept, &mut watch)?;
-        anyhow::Ok((driven, watch))
-    });
-    let driven = driven.await.context("driving the engine")?;
-    driven.map(|(driven, watch)| {
-        *noise = watch;
-        driven
-    })
+    callers.drive(&arms, (scale.rounds, scale.round), folder, noise).await
 }
 
 async fn java(
     executor: &Arc<flint_executor_wasm::WasmExecutor>,
+    callers: &Callers,
     folder: &Path,
     name: &str,
     n: u32,
@@ -156,7 +147,8 @@ async fn java(
     let code = std::fs::read(&module).with_context(|| format!("reading {}", module.display()))?;
     let prepared = engine::prepare(executor, &format!("java-{name}"), Contract::WasiCommand, code).await?;
     let body = Bytes::from(format!("{{\"n\":{n}}}"));
-    let asked = EngineArm { executor: executor.clone(), prepared, body, answer: Bytes::new() };
+    let (executor, is_over) = (executor.clone(), callers.is_over());
+    let asked = EngineArm { executor, prepared, body, answer: Bytes::new(), is_over };
     // The first response, once verified, is what all others have to equal.
     let answer = asked.answered().await?;
     modules::check_java(folder, name, &answer)?;
@@ -338,7 +330,7 @@ mod tests {
         let scale = Scale { rounds: 1, round: Duration::from_millis(20), live: 20 };
         let mut absent = Vec::new();
         let chosen = |name: &str| name.starts_with("engine-");
-        let (folder, mut noise) = (Arc::new(RunFolder::none()), NoiseWatch::start());
+        let (folder, mut noise) = (RunFolder::none(), NoiseWatch::start());
         let arms =
             engine_level(scratch.path(), &scale, &chosen, &mut absent, &folder, &mut noise).await.unwrap();
         assert!(noise.noise().looks > 0);
