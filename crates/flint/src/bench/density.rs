@@ -150,7 +150,6 @@ fn targets(report: &Report, full: &[(&str, &str)]) -> Vec<Target> {
 }
 
 /// The promises, without measurements.
-#[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<Target> {
     targets(&Report::default(), &[])
 }
@@ -171,7 +170,8 @@ fn promised(report: &Report, full: &[(&str, &str)], function: &str) -> Vec<Targe
         );
         let holds = Holds::default().of_instances(CROWD, CLONE, instances(CLONE));
         let holds = holds.of_instances(FEW, reference, instances(reference));
-        Target::at_least(&name, times, 7.0).of("E5").unless(holds.unjudged())
+        let target = Target::at_least(&name, times, 7.0).of("E5");
+        target.about(reference, Some(function)).about(CLONE, Some(function)).unless(holds.unjudged())
     };
     [SPAWN, CONTAINER].map(target).into()
 }

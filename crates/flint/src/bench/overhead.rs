@@ -325,7 +325,6 @@ impl Arm for AcceptArm {
 }
 
 /// The promises, without measurements.
-#[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<Target> {
     report(Report::default(), &[], None, 0).targets
 }

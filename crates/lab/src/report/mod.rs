@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use samples::{Axis, Point, sampled, thinned};
-pub use target::{Target, Unjudged};
+pub use target::{About, Target, Unjudged};
 
 use crate::{ArmRounds, FEWEST, Failures, Host, MannWhitney, Median, Noise, median};
 

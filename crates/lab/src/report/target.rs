@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::ArmReport;
+
 /// A promise and what was measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Target {
@@ -23,6 +25,9 @@ pub struct Target {
     /// Independent of noise: judged on any host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
+    /// The arms whose figures decide it, as far as they may be unavailable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub about: Vec<About>,
     /// Why it is not judged, if for a reason of its own; serialised as the fields `why` and `unjudged`.
     #[serde(flatten)]
     pub unjudged: Option<Unjudged>,
@@ -49,6 +54,7 @@ impl Target {
             target,
             met: value.map(holds),
             exact: false,
+            about: Vec::new(),
             unjudged: None,
         }
     }
@@ -68,9 +74,33 @@ impl Target {
         }
     }
 
+    /// Adds an arm, and the function that it calls if it has several.
+    #[must_use]
+    pub fn about(mut self, arm: &str, function: Option<&str>) -> Self {
+        self.about.push(About { arm: arm.to_owned(), function: function.map(str::to_owned) });
+        self
+    }
+
     /// Sets the promise's number.
     pub fn of(self, promise: impl Into<Option<&'static str>>) -> Self {
         Self { promise: promise.into().map(str::to_owned), ..self }
+    }
+}
+
+/// An arm that a promise is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// Its name.
+    pub arm: String,
+    /// The function it calls; any, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+}
+
+impl About {
+    /// Whether this is its row.
+    pub fn is(&self, row: &ArmReport) -> bool {
+        self.arm == row.arm && (self.function.is_none() || self.function == row.function)
     }
 }
 

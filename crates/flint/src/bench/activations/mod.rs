@@ -226,7 +226,6 @@ async fn uncached(
 }
 
 /// The promises, without measurements.
-#[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<Target> {
     report(Report::default(), PROMISED, &[], Vec::new()).targets
 }

@@ -168,7 +168,8 @@ impl Measured<'_> {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let latency = |number, arm, name: &str, q, most| {
             let holds = self.of_calls("empty-node", &[arm]);
-            Target::at_most(name, ms(arm, q), most).of(number).unless(holds.unjudged())
+            let target = Target::at_most(name, ms(arm, q), most).of(number);
+            target.about(arm, Some("empty-node")).unless(holds.unjudged())
         };
         let clone =
             |q| format!("empty Node.js clone after a rest, request to response, p{:.0}, ms", q * 100.0);
@@ -183,21 +184,26 @@ impl Measured<'_> {
             let name = format!("first call in a clone, of a steady call, {function}");
             let holds = self.of_calls(function, &[FORK_NEXT, FORK_WARM]);
             let target = Target::at_most(&name, self.first_to_steady(FORK_NEVER, function), 1.2);
-            targets.push(target.of("C3").unless(holds.unjudged()));
+            let arms = [FORK_NEVER, FORK_NEXT, FORK_WARM];
+            let target = arms.into_iter().fold(target.of("C3"), |target, arm| target.about(arm, Some(function)));
+            targets.push(target.unless(holds.unjudged()));
         }
         let faster = |number, function: &str, least| {
             let name = format!("{function} after a rest, times faster than a fresh process");
             let holds = self.of_calls(function, &[SPAWN_NEVER, FORK_NEVER]);
             let times = self.times(SPAWN_NEVER, FORK_NEVER, function);
-            Target::at_least(&name, times, least).of(number).unless(holds.unjudged())
+            let target = Target::at_least(&name, times, least).of(number);
+            let function = Some(function);
+            target.about(SPAWN_NEVER, function).about(FORK_NEVER, function).unless(holds.unjudged())
         };
+        let memory_of_clones = memory_arm(FORK_NEVER);
         let held = |function, language, most| {
             let name = format!("private memory of an empty {language} clone, MiB");
             let measured = self.most_held(FORK_NEVER, function);
             let each = measured.map(|(held, _)| mib(held.instances.private) / held.live as f64);
             let holds = Holds::default().of_instances(HELD, FORK_NEVER, measured.map(|of| of.0.live as u64));
             let why = holds.unjudged().or_else(|| measured?.1.spoilt.clone());
-            Target::at_most(&name, each, most).of("C7").unless(why)
+            Target::at_most(&name, each, most).of("C7").about(&memory_of_clones, Some(function)).unless(why)
         };
         let most_a_second = self.loops("empty-node").map(|(rate, _)| rate).max_by(f64::total_cmp);
         let noisy_loops = self.loops("empty-node").find_map(|(_, rate)| rate.spoilt.clone());
@@ -216,11 +222,13 @@ impl Measured<'_> {
             faster("C5", "matrix-mult-numba", 100.0),
             Target::at_least("empty Node.js clones a second of CPU time", most_a_second, 400.0)
                 .of("C6")
+                .about(&rate_arm(FORK_NEVER), Some("empty-node"))
                 .unless(noisy_loops),
             held("wait-node", "Node.js", 1.0),
             held("wait-python", "Python", 2.0),
             Target::at_most("500 live Node.js clones and their zygote, PSS, MiB", all_500, 700.0)
                 .of("C8")
+                .about(&memory_of_clones, Some("wait-node"))
                 .unless(why_not_500),
         ]);
         targets

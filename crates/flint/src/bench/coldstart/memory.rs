@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
-use flint_lab::{Arm as _, ArmReport, HttpClient, ProcessTree, TreeMemory, memory_of, parent_of};
+use flint_lab::{Arm as _, ArmReport, HttpAnswer, HttpClient, ProcessTree, TreeMemory, memory_of, parent_of};
 use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
@@ -82,8 +82,7 @@ pub(super) async fn held(
         let request = post(server, function, "application/json", body.as_bytes());
         calls.spawn(async move {
             let answer = timeout(3 * hold, HttpClient::connect(server).await?.exchange(&request)).await??;
-            ensure!(answer.status == 200, "{}", String::from_utf8_lossy(&answer.body));
-            Ok(())
+            is_right(&answer)
         });
     }
     let seen = watch(server, live, hold, tree, &before).await;
@@ -151,8 +150,12 @@ fn zygote(
 
 async fn call_once(server: SocketAddr, function: &str) -> anyhow::Result<()> {
     let request = post(server, function, "application/json", br#"{"ms":0}"#);
-    let answer = HttpClient::connect(server).await?.exchange(&request).await?;
-    ensure!(answer.status == 200, "{}", String::from_utf8_lossy(&answer.body));
+    is_right(&HttpClient::connect(server).await?.exchange(&request).await?)
+}
+
+fn is_right(answer: &HttpAnswer) -> anyhow::Result<()> {
+    let (status, body) = (answer.status, String::from_utf8_lossy(&answer.body));
+    ensure!(status == 200, "status {status} instead of 200: {body}");
     Ok(())
 }
 

@@ -124,7 +124,6 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
 }
 
 /// The promises, without measurements.
-#[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<flint_lab::Target> {
     Measured { sizes: Sizes::FULL, cells: &[], memory: &[], rates: &[] }.targets()
 }

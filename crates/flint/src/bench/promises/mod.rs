@@ -4,16 +4,18 @@ mod kept_runs;
 mod table;
 mod verdicts;
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
-use flint_lab::{FEWEST, Report};
+use flint_lab::{FEWEST, Report, Target};
 
 pub(crate) use self::kept_runs::of_kept;
 use self::{
     table::show,
-    verdicts::{Kept, rows},
+    verdicts::{Kept, of_ended, rows},
 };
-use super::{Effort, Run, Size, janitor::Janitor, measure};
+use super::{
+    Effort, Run, Size, activations, coldstart, density, janitor::Janitor, measure, overhead, suite, wasm,
+};
 use crate::output::tell;
 
 /// An experiment, reduced to what its promises need: all together take at most ten minutes.
@@ -87,9 +89,8 @@ const CHECKS: [Check; 6] = [
 /// A promise that is not measured within the ten minutes.
 struct LeftOut {
     promise: &'static str,
+    /// Which measures it.
     experiment: &'static str,
-    /// Its subject.
-    name: &'static str,
     why: &'static str,
 }
 
@@ -98,20 +99,17 @@ const LEFT_OUT: [LeftOut; 3] = [
     LeftOut {
         promise: "C5",
         experiment: "coldstart",
-        name: "Python with numba, times faster than a fresh process",
-        why: "numba takes longer to install and to pack than all the rest: flint bench coldstart measures it",
+        why: "numba takes longer to install and to pack than all the rest",
     },
     LeftOut {
         promise: "E5",
         experiment: "fireworks-density",
-        name: "memory of an instance, of a clone's",
-        why: "it takes hundreds of instances: flint bench fireworks-density measures it",
+        why: "it takes hundreds of instances",
     },
     LeftOut {
         promise: "E8",
         experiment: "azure-replay",
-        name: "memory at its peak, of sandboxes' and containers'",
-        why: "it takes sandboxes and containers of all copies: flint bench azure-replay measures it",
+        why: "it takes sandboxes and containers of all copies",
     },
 ];
 
@@ -140,13 +138,16 @@ pub(crate) async fn run(
         match once(check.experiment, effort).await {
             Ok(report) => kept.extend(rows(&report).into_iter().map(said_if_left_out)),
             Err(error) => {
-                let (name, why) = (format!("all of {}", check.experiment), format!("{error:#}"));
-                kept.push(Kept::not_measured("–", check.experiment, &name, &why));
+                let verdict = of_ended(&error);
+                let rows = without_rows(&kept, |experiment| {
+                    (experiment == check.experiment).then(|| verdict.clone())
+                });
+                kept.extend(rows.into_iter().map(said_if_left_out));
             }
         }
     }
-    let missing = without_rows(&kept);
-    kept.extend(missing);
+    let left_out = without_rows(&kept, |_| Some("not measured".to_owned()));
+    kept.extend(left_out.into_iter().map(said_if_left_out));
     show(kept, &[], json)
 }
 
@@ -159,39 +160,44 @@ async fn once(experiment: &str, effort: Effort) -> anyhow::Result<Report> {
 /// The verdict that something was left out takes precedence over noise.
 fn said_if_left_out(row: Kept) -> Kept {
     match LEFT_OUT.iter().find(|left| left.promise == row.promise) {
-        Some(left) if row.value.is_none() => Kept { verdict: format!("not measured: {}", left.why), ..row },
+        Some(LeftOut { why, experiment, .. }) if row.value.is_none() => {
+            Kept { verdict: format!("not measured: {why}: flint bench {experiment} measures it"), ..row }
+        }
         _ => row,
     }
 }
 
-/// Rows of promises whose whole experiment is left out.
-fn without_rows(kept: &[Kept]) -> Vec<Kept> {
-    let has_none = |left: &&LeftOut| kept.iter().all(|row| row.promise != left.promise);
-    let row = |left: &LeftOut| Kept::not_measured(left.promise, left.experiment, left.name, left.why);
-    LEFT_OUT.iter().filter(has_none).map(row).collect()
+/// All targets, without measurements.
+fn all() -> Vec<(&'static str, Vec<Target>)> {
+    let mut all = vec![
+        ("overhead", overhead::targets_of_nothing()),
+        ("coldstart", coldstart::targets_of_nothing()),
+        ("wasm", wasm::targets_of_nothing()),
+        ("fireworks-density", density::targets_of_nothing()),
+        ("activation-queries", activations::targets_of_nothing()),
+    ];
+    all.extend(suite::SUITES.iter().map(|suite| (suite.name, suite.targets_of_nothing())));
+    all
+}
+
+/// A row for each promise that has none in `kept`, if there is a verdict on it by its experiment.
+fn without_rows(kept: &[Kept], verdict: impl Fn(&str) -> Option<String>) -> Vec<Kept> {
+    let mut seen: BTreeSet<String> = kept.iter().map(|row| row.promise.clone()).collect();
+    let mut rows = Vec::new();
+    for (experiment, targets) in all() {
+        let Some(verdict) = verdict(experiment) else { continue };
+        for Target { promise, name, target, .. } in targets {
+            let Some(promise) = promise.filter(|promise| seen.insert(promise.clone())) else { continue };
+            let (experiment, verdict) = (experiment.to_owned(), verdict.clone());
+            rows.push(Kept { promise, experiment, name, target, verdict, ..Kept::default() });
+        }
+    }
+    rows
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use flint_lab::Target;
-
     use super::{table::order, *};
-    use crate::bench::{activations, coldstart, density, overhead, suite, wasm};
-
-    /// All targets, without measurements.
-    fn all() -> Vec<(&'static str, Vec<Target>)> {
-        let mut all = vec![
-            ("overhead", overhead::targets_of_nothing()),
-            ("coldstart", coldstart::targets_of_nothing()),
-            ("wasm", wasm::targets_of_nothing()),
-            ("fireworks-density", density::targets_of_nothing()),
-            ("activation-queries", activations::targets_of_nothing()),
-        ];
-        all.extend(suite::SUITES.iter().map(|suite| (suite.name, suite.targets_of_nothing())));
-        all
-    }
 
     #[test]
     fn every_experiment_has_targets_and_every_promise_of_speed_has_one() {
@@ -228,6 +234,20 @@ mod tests {
     }
 
     #[test]
+    fn a_promise_without_a_report_has_one_row() {
+        let of = |experiment: &str, kept: &[Kept]| -> Vec<(String, String)> {
+            let rows = without_rows(kept, |name| (name == experiment).then(|| format!("failed: {name}")));
+            rows.into_iter().map(|row| (row.promise, row.verdict)).collect()
+        };
+        let expected = ["W6", "W7", "W8", "W9"].map(|promise| (promise.to_owned(), "failed: wasm".to_owned()));
+        assert_eq!(of("wasm", &[]), expected);
+        let kept = Kept { promise: "W7".into(), ..Kept::default() };
+        assert_eq!(of("wasm", &[kept]).len(), 3);
+        let replayed: Vec<_> = of("azure-replay", &[]).into_iter().map(|(promise, _)| promise).collect();
+        assert_eq!(replayed, ["E6", "E7", "E8"]);
+    }
+
+    #[test]
     fn what_has_a_cold_call_a_round_has_enough_rounds_to_be_compared() {
         for check in &CHECKS {
             let suite = suite::of(check.experiment);
@@ -250,18 +270,12 @@ mod tests {
         for left in &LEFT_OUT {
             let promise = left.promise;
             assert!(left_out.contains(promise) && left_out.contains(left.experiment), "{promise}");
-            assert!(left.why.ends_with(&format!("flint bench {} measures it", left.experiment)));
             let report =
                 Report { targets: vec![Target::at_least("t", None, 2.0).of(promise)], ..Report::default() };
             let row = said_if_left_out(rows(&report).remove(0));
-            assert_eq!(row.verdict, format!("not measured: {}", left.why));
-            // It has exactly one row if nothing has measured it.
-            let missing = without_rows(&[row]);
-            assert!(missing.len() + 1 == LEFT_OUT.len() && missing.iter().all(|row| row.promise != promise));
+            let said = format!("not measured: {}: flint bench {} measures it", left.why, left.experiment);
+            assert_eq!(row.verdict, said);
         }
-        let missing = without_rows(&[]);
-        assert!(missing.iter().map(|row| &*row.promise).eq(LEFT_OUT.iter().map(|left| left.promise)));
-        assert!(missing.iter().all(|row| row.verdict.starts_with("not measured: ")));
         // E6 to E8 have a row per arm.
         let replay = CHECKS.iter().find(|check| check.experiment == "azure-replay").unwrap();
         assert_eq!(replay.arms.contains(&"wasm"), !left_out.contains("WebAssembly"));

@@ -1,10 +1,10 @@
 //! The verdict on each promise of a report.
 
-use flint_lab::{Report, Target, Unjudged};
+use flint_lab::{ArmError, ArmReport, Report, RoundsError, Target, Unjudged};
 use serde::Serialize;
 
 /// A promise and its verdict.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Kept {
     pub(super) promise: String,
     pub(super) experiment: String,
@@ -22,23 +22,6 @@ pub(super) struct Kept {
     pub(super) host: Option<String>,
     /// Whether by a quick run.
     pub(super) quick: bool,
-}
-
-impl Kept {
-    /// A promise without measurement.
-    pub(super) fn not_measured(promise: &str, experiment: &str, name: &str, why: &str) -> Self {
-        Self {
-            promise: promise.to_owned(),
-            experiment: experiment.to_owned(),
-            name: name.to_owned(),
-            value: None,
-            target: String::new(),
-            verdict: format!("not measured: {why}"),
-            commit: None,
-            host: None,
-            quick: true,
-        }
-    }
 }
 
 pub(super) fn rows(report: &Report) -> Vec<Kept> {
@@ -70,30 +53,27 @@ pub(super) fn rows(report: &Report) -> Vec<Kept> {
 /// Why an arm of the target has no figures: `failed` for wrong responses, `not measured` if it could not be
 /// tried.
 fn missing(report: &Report, target: &Target) -> Option<String> {
-    report.arms.iter().find_map(|arm| {
-        let why = arm.unavailable()?;
-        let names = [arm.arm.clone(), arm.arm.replace('-', " ")];
-        // `flint` is not `flint-lean`.
-        let names_it = |name: &String| {
-            let mut found = target.name.match_indices(name.as_str());
-            found.any(|(at, _)| {
-                let is_within =
-                    |sign: Option<char>| sign.is_some_and(|sign| sign == '-' || sign.is_alphanumeric());
-                !is_within(target.name[..at].chars().next_back())
-                    && !is_within(target.name[at + name.len()..].chars().next())
-            })
-        };
-        let of_it = arm.function.as_deref().is_none_or(|function| target.name.contains(function));
-        let is_about = of_it && names.iter().any(names_it);
-        let verdict = if is_wrong(why) { "failed" } else { "not measured" };
-        is_about.then(|| format!("{verdict}: {}: {}", arm.arm, why.lines().next().unwrap_or_default()))
-    })
+    let is_about = |arm: &&ArmReport| target.about.iter().any(|about| about.is(arm));
+    let missing = report.arms.iter().filter(is_about).filter_map(|arm| Some((arm, arm.unavailable()?)));
+    let (arm, why) = missing.min_by_key(|(_, why)| !is_wrong(why))?;
+    let verdict = if is_wrong(why) { "failed" } else { "not measured" };
+    Some(format!("{verdict}: {}: {}", arm.arm, why.lines().next().unwrap_or_default()))
 }
 
 /// Whether there was a response, but a wrong one.
 fn is_wrong(why: &str) -> bool {
     let begins = ["the oracle of ", "status ", "none of "].iter().any(|begin| why.starts_with(begin));
     begins || why.contains("wrong answer") || why.contains(" that the workload's program was shown are wrong")
+}
+
+/// The verdict on the promises of an experiment that has ended without a report.
+pub(super) fn of_ended(error: &anyhow::Error) -> String {
+    let of_arm = match error.downcast_ref() {
+        Some(RoundsError::Arm { error, .. }) => Some(error),
+        _ => error.downcast_ref(),
+    };
+    let is_wrong = matches!(of_arm, Some(ArmError::WrongAnswer(_) | ArmError::Status { .. }));
+    format!("{}: {error:#}", if is_wrong { "failed" } else { "not measured" })
 }
 
 pub(super) fn host_of(report: &Report) -> String {
@@ -126,13 +106,15 @@ mod tests {
             note: Some("unavailable: it is not installed\nmore".into()),
             ..flint_lab::ArmReport::default()
         };
-        let target = |name| Target::at_least(name, None, 2.0).of("W7");
+        let target = |arm, function| Target::at_least("t", None, 2.0).of("W7").about(arm, function);
         let report = Report {
             arms: vec![absent("wasmtime-serve", None), absent("openwhisk", Some("f node"))],
             targets: vec![
-                target("of wasmtime serve's calls/s"),
-                target("f node: openwhisk cold"),
-                target("g node: openwhisk cold"),
+                target("wasmtime-serve", None),
+                target("openwhisk", Some("f node")),
+                target("openwhisk", Some("g node")),
+                // `flint` is not `flint-lean` either.
+                target("wasmtime", None),
             ],
             ..Report::default()
         };
@@ -140,6 +122,7 @@ mod tests {
         let expected = [
             "not measured: wasmtime-serve: it is not installed",
             "not measured: openwhisk: it is not installed",
+            "not measured",
             "not measured",
         ];
         assert_eq!(verdicts, expected);
@@ -161,6 +144,17 @@ mod tests {
     }
 
     #[test]
+    fn an_experiment_that_a_wrong_answer_has_ended_has_failed() {
+        let ended = |error: ArmError| of_ended(&RoundsError::Arm { arm: "a".into(), error }.into());
+        assert_eq!(ended(ArmError::WrongAnswer("no".into())), "failed: arm a: wrong answer: no");
+        let status = ArmError::Status { status: 500, expected: 200, body: "no".into() };
+        assert_eq!(ended(status), "failed: arm a: status 500 instead of 200: no");
+        let timeout = ArmError::Timeout(std::time::Duration::from_secs(1));
+        assert_eq!(ended(timeout), "not measured: arm a: no answer within 1000 ms");
+        assert_eq!(of_ended(&anyhow::anyhow!("no server")), "not measured: no server");
+    }
+
+    #[test]
     fn a_wrong_answer_is_no_noise() {
         let wrong = |arm: &str| flint_lab::ArmReport {
             arm: arm.into(),
@@ -168,8 +162,7 @@ mod tests {
             note: Some("unavailable: a wrong answer, /x is not 1: {}".into()),
             ..flint_lab::ArmReport::default()
         };
-        let target =
-            Target::at_least("f node: spawn-warm cold takes … as fork-never cold", None, 2.0).of("E2");
+        let target = Target::at_least("t", None, 2.0).of("E2").about("spawn-warm", Some("f node"));
         let mut report =
             Report { arms: vec![wrong("spawn-warm")], targets: vec![target], ..Report::default() };
         report.judge(flint_lab::Noise::default(), false);

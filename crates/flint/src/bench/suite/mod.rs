@@ -175,7 +175,6 @@ impl Suite {
     }
 
     /// The promises, without measurements.
-    #[cfg(test)]
     pub(super) fn targets_of_nothing(&self) -> Vec<flint_lab::Target> {
         let mut report = Report::default();
         self.judge(&mut report);

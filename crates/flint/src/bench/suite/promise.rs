@@ -103,7 +103,13 @@ impl Promise {
         let holds = Holds::default()
             .of_the_size(report.settings.get("size").and_then(serde_json::Value::as_str))
             .of_values(ratio.and(compared).and_then(|rows| self.fewest(rows)));
-        Target::at_least(&name, ratio, self.times).of(self.number).unless(holds.unjudged())
+        // A row without figures is of the arm, whatever the situation (`cold`).
+        let arm = |row: &'static str| row.split_once(' ').map_or(row, |(arm, _)| arm);
+        Target::at_least(&name, ratio, self.times)
+            .of(self.number)
+            .about(arm(slow), Some(of_slow))
+            .about(arm(fast), Some(of_fast))
+            .unless(holds.unjudged())
     }
 
     /// The smaller number of calls behind the two medians.

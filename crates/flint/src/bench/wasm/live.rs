@@ -40,7 +40,7 @@ pub(super) async fn held(folder: &std::path::Path, code: Vec<u8>, instances: usi
         call.head = Some(Box::new(CallHead { method: Method::GET, path, query, headers: HeaderMap::new() }));
         match instance.invoke(call).await {
             Invoked::Streaming { body, end, .. } => held.push((instance, body, end)),
-            Invoked::Done { result, .. } => bail!("an instance did not wait: {result:?}"),
+            Invoked::Done { result, .. } => bail!("a wrong answer: an instance did not wait: {result:?}"),
         }
     }
     let (after, counted) = (memory()?, instances - instances / 10);

@@ -249,7 +249,6 @@ fn invoke(address: SocketAddr, sample: &Sample, key: &str) -> HttpRequest {
 }
 
 /// The promises, without measurements.
-#[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<Target> {
     report(Report::default(), &[], None, Vec::new()).targets
 }
@@ -292,16 +291,21 @@ fn report(empty: Report, arms: &[ArmRounds], live: Option<&Live>, absent: Vec<(S
             ratio_of("flint-http", SERVE, 32),
             2.0,
         )
-        .of("W7"),
-        Target::at_least("the same without activation records", ratio_of(UNRECORDED, SERVE, 32), 2.5),
+        .of("W7")
+        .about(SERVE, None),
+        Target::at_least("the same without activation records", ratio_of(UNRECORDED, SERVE, 32), 2.5)
+            .about(SERVE, None),
         Target::at_most(
             "wasi-http, p99 at 128, ms",
             arm("flint-http", 128).and_then(|arm| arm.quantile_us(0.99)).map(|us| us / 1e3),
             8.0,
         )
         .of("W8"),
-        Target::at_least("live instances of the component per GiB", per_gib, 20_000.0).of("W9"),
-        Target::at_most("java-faas hello through TeaVM, p50, µs", p50("java-hello"), 50.0),
+        Target::at_least("live instances of the component per GiB", per_gib, 20_000.0)
+            .of("W9")
+            .about(LIVE, None),
+        Target::at_most("java-faas hello through TeaVM, p50, µs", p50("java-hello"), 50.0)
+            .about("java-hello", None),
     ];
     let mut reports: Vec<ArmReport> = arms.iter().map(ArmReport::from).collect();
     reports.extend(live.map(|live| ArmReport {

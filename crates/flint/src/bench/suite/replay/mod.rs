@@ -225,9 +225,8 @@ fn recorder(place: &Place, manifest: &Manifest, schedule: &Schedule) -> anyhow::
 }
 
 /// The promises, without measurements.
-#[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<flint_lab::Target> {
-    result::targets("", &[(super::strategy::LEAN.name, None)], (None, None), &Default::default())
+    result::targets("each workload", &[(super::strategy::LEAN.name, None)], (None, None), &Default::default())
 }
 
 fn recorder_of_copies(place: &Place, schedule: &Schedule) -> Recorder {

@@ -184,10 +184,10 @@ pub(super) fn targets(
         let why = || why(&enough, &[arm]);
         let said = format!("{title}, {name}: calls that wait longer than 10 ms for an instance");
         let value = calls.map(|_| felt as f64);
-        targets.push(Target::at_most(&said, value, 0.0).of("E6").unless(why()));
+        targets.push(Target::at_most(&said, value, 0.0).of("E6").about(name, Some(title)).unless(why()));
         let said = format!("{title}, {name}: added latency, p99, ms");
         let value = quantile(&waits, 0.99).map(|us| us / 1e3);
-        targets.push(Target::at_most(&said, value, 20.0).of("E7").unless(why()));
+        targets.push(Target::at_most(&said, value, 20.0).of("E7").about(name, Some(title)).unless(why()));
     }
     for &(name, arm) in flint.iter().filter(|(name, _)| *name != FLINT.name) {
         for (reference, theirs) in [(SPAWN_WARM.name, sandboxes), (OPENWHISK.name, containers)] {
@@ -198,7 +198,8 @@ pub(super) fn targets(
             };
             let share = took(arm).zip(took(theirs)).map(|(ours, theirs)| ours as f64 / theirs as f64);
             let said = format!("{title}, {name}: memory at its peak, of {reference}'s");
-            targets.push(Target::at_most(&said, share, 0.1).of("E8").unless(why(&holds.of_memory, &[arm, theirs])));
+            let target = Target::at_most(&said, share, 0.1).of("E8").about(name, Some(title)).about(reference, Some(title));
+            targets.push(target.unless(why(&holds.of_memory, &[arm, theirs])));
         }
     }
     targets
