@@ -7,14 +7,19 @@ use flint_lab::Report;
 
 use super::{
     table::show,
-    verdicts::{host_of, is_quick, rows},
+    verdicts::{host_of, is_despite_noise, is_quick, rows},
+    without_rows,
 };
 use crate::{bench::read, failure::Failure};
 
 /// Judges the promises by the finished runs in `folder`.
 pub(crate) fn of_kept(folder: &Path, json: bool) -> anyhow::Result<()> {
     let reports = reports(folder)?;
-    show(reports.iter().flat_map(rows).collect(), &origins(&reports), json)
+    let mut kept: Vec<_> = reports.iter().flat_map(rows).collect();
+    let without =
+        without_rows(&kept, |experiment| Some(format!("not measured: no run of {experiment} is kept here")));
+    kept.extend(without);
+    show(kept, &origins(&reports), json)
 }
 
 /// Which builds were measured on which host, and caveats for the reader.
@@ -35,10 +40,15 @@ fn origins(reports: &[Report]) -> Vec<String> {
         }
     };
     let mut lines = vec![said("commit", &by(|report| report.commit.clone())), said("host", &by(host_of))];
-    let quick: Vec<_> =
-        reports.iter().filter(|report| is_quick(report)).map(|report| &*report.experiment).collect();
-    if !quick.is_empty() {
-        lines.push(format!("quick runs, whose figures are not to be quoted: {}", quick.join(", ")));
+    let caveats: [(&str, fn(&Report) -> bool); 2] = [
+        ("quick runs, whose figures are not to be quoted", is_quick),
+        ("runs on a noisy host, judged all the same (--despite-noise)", is_despite_noise),
+    ];
+    for (caveat, is) in caveats {
+        let of: Vec<_> = reports.iter().filter(|report| is(report)).map(|report| &*report.experiment).collect();
+        if !of.is_empty() {
+            lines.push(format!("{caveat}: {}", of.join(", ")));
+        }
     }
     lines
 }
@@ -64,7 +74,7 @@ fn reports(folder: &Path) -> anyhow::Result<Vec<Report>> {
 
 #[cfg(test)]
 mod tests {
-    use flint_lab::Target;
+    use flint_lab::{Noise, Target};
 
     use super::*;
     use crate::failure::Exit;
@@ -86,6 +96,15 @@ mod tests {
         assert_eq!(differing[2], "quick runs, whose figures are not to be quoted: b");
         let row = rows(&reports[1]).remove(0);
         assert_eq!((row.commit.as_deref(), row.quick), (Some("2e"), true));
+        let [mut quiet, mut noisy] = reports;
+        noisy.arms.push(flint_lab::ArmReport::default());
+        quiet.judge(Noise { spread: 1.0, looks: 1, ..Noise::default() }, true);
+        noisy.judge(Noise { spread: 2.0, looks: 1, ..Noise::default() }, true);
+        assert_eq!(
+            origins(&[quiet, noisy.clone()])[3],
+            "runs on a noisy host, judged all the same (--despite-noise): b"
+        );
+        assert!(rows(&noisy).remove(0).despite_noise);
     }
 
     #[test]

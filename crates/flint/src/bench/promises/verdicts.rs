@@ -22,6 +22,8 @@ pub(super) struct Kept {
     pub(super) host: Option<String>,
     /// Whether by a quick run.
     pub(super) quick: bool,
+    /// Whether by a run that was judged although the host was noisy.
+    pub(super) despite_noise: bool,
 }
 
 pub(super) fn rows(report: &Report) -> Vec<Kept> {
@@ -45,6 +47,7 @@ pub(super) fn rows(report: &Report) -> Vec<Kept> {
             commit: Some(report.commit.clone()),
             host: Some(host_of(report)),
             quick: is_quick(report),
+            despite_noise: is_despite_noise(report),
         })
     };
     report.targets.iter().filter_map(row).collect()
@@ -83,6 +86,13 @@ pub(super) fn host_of(report: &Report) -> String {
 
 pub(super) fn is_quick(report: &Report) -> bool {
     report.settings.get("quick").and_then(serde_json::Value::as_bool).unwrap_or(false)
+}
+
+/// Whether it was judged although the host was noisy: all of it, or some arms, which its notes name.
+pub(super) fn is_despite_noise(report: &Report) -> bool {
+    let is_noisy = report.noise.as_ref().is_some_and(|noise| !noise.is_quiet());
+    let is_of_arms = |note: &String| note.ends_with("; judged all the same");
+    (is_noisy && report.withheld.is_none() && !report.is_empty()) || report.notes.iter().any(is_of_arms)
 }
 
 #[cfg(test)]
