@@ -82,6 +82,10 @@ const IDENTITY: &str = "run.json";
 /// The identity while it is being written.
 const IDENTITY_PART: &str = "run.part";
 const RESULTS: &str = "results";
+/// The arms that have failed and why, one per line.
+const FAILURES: &str = "failures.jsonl";
+/// In the reasons that may be gone by the next start.
+const NOT_INSTALLED: &str = "not installed";
 /// Names the owner of the lock; without the lock it has no meaning.
 const OWNER: &str = "run.pid";
 
@@ -125,7 +129,23 @@ impl RunFolder {
         fs::create_dir_all(&results).map_err(at(&results))?;
         let owner = folder.join(OWNER);
         fs::write(&owner, std::process::id().to_string()).map_err(at(&owner))?;
-        Ok(Self { folder: Some(folder.to_owned()), _lock: Some(Lock { _folder: held, owner }) })
+        let run = Self { folder: Some(folder.to_owned()), _lock: Some(Lock { _folder: held, owner }) };
+        if fs::read_dir(&results).map_err(at(&results))?.next().is_none() {
+            run.forgive()?;
+        }
+        Ok(run)
+    }
+
+    /// Forgets failures for want of an installation: without results, there is nothing yet that these arms
+    /// would not be interleaved with.
+    fn forgive(&self) -> Result<(), RunFolderError> {
+        let failures: Vec<(String, String)> = self.lines(FAILURES);
+        if !failures.iter().any(|(_, why)| why.contains(NOT_INSTALLED)) {
+            return Ok(());
+        }
+        self.write(FAILURES, b"")?;
+        let mut lasting = failures.iter().filter(|(_, why)| !why.contains(NOT_INSTALLED));
+        lasting.try_for_each(|failure| self.append(FAILURES, failure))
     }
 
     /// Removes the identity of a mistaken run without results, so that the folder can be used for another.
@@ -160,6 +180,19 @@ impl RunFolder {
     pub fn put<T: Serialize>(&self, key: &str, result: &T) -> Result<(), RunFolderError> {
         let Some(path) = self.result(key) else { return Ok(()) };
         write(&path, &serde_json::to_vec(result).map_err(invalid(&path))?)
+    }
+
+    /// Stores that `arm` has failed.
+    pub fn fail(&self, arm: &str, why: &str) -> Result<(), RunFolderError> {
+        self.append(FAILURES, &(arm, why))
+    }
+
+    /// Why `arm` has failed in this start of the run or in an earlier one. Tried again, it would be measured
+    /// alone, and its failure hidden.
+    pub fn failed(&self, arm: &str) -> Option<String> {
+        let failures: Vec<(String, String)> = self.lines(FAILURES);
+        let (_, why) = failures.into_iter().find(|(name, _)| name == arm)?;
+        Some(format!("{why} (not tried again: begin anew with another --out)"))
     }
 
     /// Appends a line to a file beside the results, durably.
@@ -347,6 +380,29 @@ mod tests {
         RunFolder::open(folder, &identity()).unwrap();
         RunFolder::open(folder, &identity()).unwrap();
         assert!(!folder.join(IDENTITY_PART).exists());
+    }
+
+    #[test]
+    fn an_arm_that_has_failed_is_not_tried_again_but_for_what_was_not_installed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("run");
+        let open = || RunFolder::open(&folder, &identity()).unwrap();
+        let run = open();
+        assert_eq!(run.failed("a"), None);
+        run.fail("a", "a wrong answer").unwrap();
+        run.fail("b", "it is not installed: install.sh").unwrap();
+        let said = "a wrong answer (not tried again: begin anew with another --out)";
+        assert!(run.failed("a").as_deref() == Some(said) && run.failed("b").is_some());
+        drop(run);
+        let run = open();
+        assert!(run.failed("a").as_deref() == Some(said) && run.failed("b").is_none());
+        run.fail("b", "it is not installed: install.sh").unwrap();
+        run.put("c round 1", &1).unwrap();
+        drop(run);
+        // What is installed by now would be compared with what was measured without it.
+        assert!(open().failed("b").is_some());
+        RunFolder::none().fail("a", "no").unwrap();
+        assert_eq!(RunFolder::none().failed("a"), None);
     }
 
     #[test]

@@ -90,11 +90,12 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     for round in 1..=rounds {
         for (at, arm) in arms.iter_mut().enumerate() {
             let Ok(measured) = &mut arm.rounds else { continue };
-            let name = format!("{} {} round {round}", arm.way.name, function(arm.way, arm.language));
+            let of = format!("{} {}", arm.way.name, function(arm.way, arm.language));
+            let name = format!("{of} round {round}");
             run.show(&name, (round - 1) * of_a_round + at, rounds * of_a_round);
             run.look(&name, [name.clone()]).await?;
             let (way, language) = (arm.way, arm.language);
-            match run.kept(&name, async || fill(run, way, language, limit, most).await).await {
+            match run.kept_of(&of, &name, async || fill(run, way, language, limit, most).await).await {
                 Ok(density) => measured.push(density),
                 Err(error) => arm.rounds = Err(error),
             }

@@ -7,7 +7,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use flint_lab::{Host, Identity, Noise, NoiseWatch, Report, RunFolder, start_after_rest};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -176,6 +176,22 @@ impl Run {
         Ok(measured)
     }
 
+    /// The same for a round of an arm, whose failure is kept too: the arm stays without figures.
+    pub(super) async fn kept_of<T, F>(&self, arm: &str, key: &str, measure: F) -> anyhow::Result<T>
+    where
+        T: serde::Serialize + serde::de::DeserializeOwned,
+        F: AsyncFnOnce() -> anyhow::Result<T>,
+    {
+        if let Some(why) = self.folder.failed(arm) {
+            bail!(why);
+        }
+        let measured = self.kept(key, measure).await;
+        if let Err(error) = &measured {
+            self.folder.fail(arm, &format!("{error:#}"))?;
+        }
+        measured
+    }
+
     /// Judges the report by the host's noise, adds when and with what it was made, and writes it to the
     /// folder.
     pub(super) async fn end(mut self, mut report: Report) -> anyhow::Result<Report> {
@@ -301,6 +317,32 @@ mod tests {
         let mut again = Run::begin("x", effort).unwrap();
         again.look("a", ["a", "c"].map(str::to_owned)).await.unwrap();
         assert_eq!(again.noise.noise().looks, 4);
+    }
+
+    #[tokio::test]
+    async fn an_arm_that_has_failed_is_not_measured_apart_from_the_others() {
+        let scratch = tempfile::tempdir().unwrap();
+        let effort = Effort {
+            quick: true,
+            size: Size::Small,
+            arms: Vec::new(),
+            repeat: None,
+            seed: 1,
+            set: BTreeMap::new(),
+            out: Some(scratch.path().join("run")),
+            despite_noise: false,
+        };
+        let run = Run::begin("x", effort.clone()).unwrap();
+        assert_eq!(run.kept_of("a", "a round 1", async || Ok(1)).await.unwrap(), 1);
+        let failed = run.kept_of::<u32, _>("a", "a round 2", async || bail!("a wrong answer")).await;
+        assert_eq!(failed.unwrap_err().to_string(), "a wrong answer");
+        drop(run);
+        let run = Run::begin("x", effort).unwrap();
+        for round in ["a round 1", "a round 2"] {
+            let again = run.kept_of("a", round, async || Ok(2)).await.unwrap_err().to_string();
+            assert!(again.starts_with("a wrong answer (not tried again"), "{again}");
+        }
+        assert_eq!(run.kept_of("b", "b round 1", async || Ok(2)).await.unwrap(), 2);
     }
 
     #[tokio::test]

@@ -292,7 +292,7 @@ async fn memories(
                 run.show(&key, 0, 1);
                 run.look(&key, [key.clone()]).await?;
                 let held = run
-                    .kept(&key, async || {
+                    .kept_of(&key, &key, async || {
                         let held = memory(stage, way, workload, live).await;
                         tokio::time::sleep(AT_REST).await;
                         held

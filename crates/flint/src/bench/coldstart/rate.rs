@@ -8,7 +8,7 @@ use flint_lab::{
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use super::{unavailable, workload::Workload};
+use super::{rounds::honour, unavailable, workload::Workload};
 use crate::bench::run::Run;
 
 /// Delay from the last response of a round to the probe, since instances end after their responses.
@@ -69,9 +69,14 @@ impl Rate {
         format!("{} at {}", self.arm, self.concurrency)
     }
 
+    /// The key of a failure.
+    fn of_function(&self) -> String {
+        format!("{} {}", self.name(), self.function)
+    }
+
     /// The key of a round.
     fn key(&self, round: usize) -> String {
-        format!("{} {} round {round}", self.name(), self.function)
+        format!("{} round {round}", self.of_function())
     }
 
     /// One round. Clones end without being waited for, so the kernel reports their CPU time to nobody: that
@@ -148,6 +153,10 @@ pub(super) async fn run(
     if count == 0 {
         return Ok(());
     }
+    for rate in rates.iter_mut() {
+        let is_kept = (1..=rounds).all(|round| run.folder.has(&rate.key(round)));
+        honour(&run.folder, &rate.of_function(), &mut rate.http, is_kept)?;
+    }
     for round in 0..=rounds {
         if round > 0 {
             sleep(AT_REST).await;
@@ -162,7 +171,10 @@ pub(super) async fn run(
                 continue;
             }
             match rate.round(duration).await {
-                Err(error) => rate.http = Err(error.to_string()),
+                Err(error) => {
+                    run.folder.fail(&rate.of_function(), &error.to_string())?;
+                    rate.http = Err(error.to_string());
+                }
                 Ok(Some(measured)) if round > 0 => {
                     run.folder.put(&key, &measured)?;
                     rate.take(measured);

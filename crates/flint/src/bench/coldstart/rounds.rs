@@ -122,12 +122,19 @@ impl Cell {
     }
 
     /// Makes its calls of one round; `None` if it has failed, now or earlier.
-    async fn measure(&mut self) -> Option<Round> {
+    async fn measure(&mut self, folder: &RunFolder) -> anyhow::Result<Option<Round>> {
         if self.target.is_err() {
-            return None;
+            return Ok(None);
         }
-        let visited = self.visit().await;
-        visited.map_err(|error| self.target = Err(format!("{error:#}"))).ok()
+        match self.visit().await {
+            Ok(round) => Ok(Some(round)),
+            Err(error) => {
+                let why = format!("{error:#}");
+                folder.fail(&self.name(), &why)?;
+                self.target = Err(why);
+                Ok(None)
+            }
+        }
     }
 
     fn take(&mut self, round: Round) {
@@ -138,8 +145,12 @@ impl Cell {
         self.standby_starts.1 += round.standby_starts.1;
     }
 
+    fn name(&self) -> String {
+        format!("{} {}", self.way.name, self.workload.name)
+    }
+
     fn key(&self, round: usize) -> String {
-        format!("{} {} round {round}", self.way.name, self.workload.name)
+        format!("{} round {round}", self.name())
     }
 }
 
@@ -283,6 +294,22 @@ async fn processes(
     Ok(())
 }
 
+/// An arm that has failed in an earlier start of the run is not tried again; that one could not be brought up
+/// is kept, unless it has all its rounds.
+pub(super) fn honour<T>(
+    folder: &RunFolder,
+    arm: &str,
+    target: &mut Result<T, String>,
+    is_kept: bool,
+) -> anyhow::Result<()> {
+    match (folder.failed(arm), &*target) {
+        (Some(why), _) => *target = Err(why),
+        (None, Err(why)) if !is_kept => folder.fail(arm, why)?,
+        _ => {}
+    }
+    Ok(())
+}
+
 /// The key of the probes.
 const PART: &str = "calls";
 
@@ -300,13 +327,14 @@ pub(super) async fn run(
         return Ok(());
     }
     let tell = |cell: &Cell, round: usize, at: usize| {
-        let name = format!("{} {}", cell.way.name, cell.workload.name);
-        progress(&name, round * count + at, (rounds.max(round) + 1) * count);
+        progress(&cell.name(), round * count + at, (rounds.max(round) + 1) * count);
     };
     for (at, cell) in cells.iter_mut().enumerate() {
         tell(cell, 0, at);
-        if !(1..=rounds).all(|round| folder.has(&cell.key(round))) {
-            cell.measure().await;
+        let is_kept = (1..=rounds).all(|round| folder.has(&cell.key(round)));
+        honour(folder, &cell.name(), &mut cell.target, is_kept)?;
+        if !is_kept {
+            cell.measure(folder).await?;
         }
     }
     let (mut round, mut measured) = (0, Vec::new());
@@ -320,7 +348,7 @@ pub(super) async fn run(
             let key = cell.key(round);
             if let Some(kept) = folder.get::<Round>(&key) {
                 measured.push((round, at, kept));
-            } else if let Some(new) = cell.measure().await {
+            } else if let Some(new) = cell.measure(folder).await? {
                 folder.put(&key, &new)?;
                 measured.push((round, at, new));
             }
@@ -337,12 +365,40 @@ pub(super) async fn run(
 
 #[cfg(test)]
 mod tests {
+    use flint_lab::Identity;
+
     use super::*;
     use crate::bench::{
         caller::Stations,
         coldstart::way::{FORK_NEVER, FORK_NEXT},
         coldstart::workload::{Sizes, all},
     };
+
+    #[tokio::test]
+    async fn a_cell_that_has_failed_is_not_tried_again_by_the_next_start() {
+        let scratch = tempfile::tempdir().unwrap();
+        let identity = Identity {
+            experiment: "x".into(),
+            commit: "c".into(),
+            program: "p".into(),
+            host: serde_json::json!(1),
+            settings: serde_json::json!(2),
+            workloads: None,
+        };
+        let start = async |target| {
+            let folder = RunFolder::open(&scratch.path().join("run"), &identity).unwrap();
+            let workload = all(Sizes::QUICK, None).remove(0);
+            let mut cells = [Cell::new(Way::named(FORK_NEVER).unwrap(), workload, target)];
+            let mut noise = NoiseWatch::start().without_waits();
+            run(&mut cells, 1, &folder, &mut noise, &|_, _, _| {}).await.unwrap();
+            let [cell] = cells;
+            cell.target.err().unwrap()
+        };
+        assert_eq!(start(Err(anyhow::anyhow!("a wrong answer"))).await, "a wrong answer");
+        let argv = vec!["/no/such/program".to_owned()];
+        let now = start(Ok(Target::Process { argv, code: "nowhere".into() })).await;
+        assert!(now.starts_with("a wrong answer (not tried again"), "{now}");
+    }
 
     #[test]
     fn only_the_call_after_a_rest_is_cold() {

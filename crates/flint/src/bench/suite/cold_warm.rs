@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use flint_lab::{Arm as _, ArmReport, Comparison, Median, Report, TreeMemory, median};
+use flint_lab::{Arm as _, ArmReport, Comparison, Median, NoiseWatch, Report, TreeMemory, median};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -89,15 +89,20 @@ async fn measure(
     calls: usize,
 ) -> anyhow::Result<Vec<Arm>> {
     let title = manifest.title(variant);
-    let key = |strategy: &Strategy, round: usize| format!("{title} {} round {round}", strategy.name);
+    let name = |strategy: &Strategy| format!("{title} {}", strategy.name);
+    let key = |strategy: &Strategy, round: usize| format!("{} round {round}", name(strategy));
     let mut arms = Vec::new();
     let mut built: Option<Result<(), String>> = None;
     let strategies = suite.chosen(run)?;
-    let made =
-        (1..).take_while(|round| strategies.iter().all(|one| run.folder.has(&key(one, *round)))).count();
+    let failed: Vec<_> = strategies.iter().map(|strategy| run.folder.failed(&name(strategy))).collect();
+    let made = {
+        let open = strategies.iter().zip(&failed).filter(|(_, failed)| failed.is_none());
+        let most = rounds + NoiseWatch::again(rounds);
+        (1..=most).take_while(|round| open.clone().all(|(one, _)| run.folder.has(&key(one, *round)))).count()
+    };
     let complete = !run.noise.needs_another(&title, rounds, made).await?;
-    for strategy in strategies {
-        let place = if complete {
+    for (strategy, failed) in strategies.into_iter().zip(failed) {
+        let place = if complete || failed.is_some() {
             None
         } else {
             let made = built.get_or_insert_with(|| build(manifest).map_err(|error| format!("{error:#}")));
@@ -113,15 +118,17 @@ async fn measure(
                 }
             })
         };
-        if let Some(Ok(place)) = &place {
-            run.uses(place.versions())?;
+        match &place {
+            Some(Ok(place)) => run.uses(place.versions())?,
+            Some(Err(why)) => run.folder.fail(&name(&strategy), why)?,
+            None => {}
         }
-        arms.push(Arm { strategy, place, caller: None, last: None, rounds: Vec::new(), failed: None });
+        arms.push(Arm { strategy, place, caller: None, last: None, rounds: Vec::new(), failed });
     }
     // The first round does not count.
     for arm in &mut arms {
         if let Some(Err(error)) = arm.visit(calls).await {
-            arm.failed = Some(format!("{error:#}"));
+            run.folder.fail(&name(&arm.strategy), arm.failed.insert(format!("{error:#}")))?;
         }
     }
     let (mut round, mut all) = (0, Vec::new());
@@ -139,7 +146,9 @@ async fn measure(
             }
             match arm.visit(calls).await {
                 None => {}
-                Some(Err(error)) => arm.failed = Some(format!("{error:#}")),
+                Some(Err(error)) => {
+                    run.folder.fail(&name(&arm.strategy), arm.failed.insert(format!("{error:#}")))?;
+                }
                 Some(Ok(measured)) => {
                     run.folder.put(&key, &measured)?;
                     all.push((round, at, measured));

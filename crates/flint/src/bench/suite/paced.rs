@@ -74,10 +74,11 @@ pub(super) async fn run(
                 else {
                     continue;
                 };
-                let key = format!("{title} {name} round {round}");
+                let arm = format!("{title} {name}");
+                let key = format!("{arm} round {round}");
                 // Before and after each arm: a round of all of them takes minutes.
                 run.look(&key, [key.clone()]).await?;
-                let one = run.kept(&key, async || {
+                let one = run.kept_of(&arm, &key, async || {
                     built.clone().map_err(anyhow::Error::msg)?;
                     once(run, manifest, variant, strategy, *memory, seconds).await
                 });

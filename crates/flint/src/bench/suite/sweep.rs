@@ -113,13 +113,14 @@ async fn level(
     (callers, rounds, duration): (usize, usize, Duration),
 ) -> anyhow::Result<Vec<Level>> {
     let title = manifest.title(variant);
-    let key =
-        |strategy: &Strategy, round: usize| format!("{title} {} at {callers} round {round}", strategy.name);
+    let name = |strategy: &Strategy| format!("{title} {} at {callers}", strategy.name);
+    let key = |strategy: &Strategy, round: usize| format!("{} round {round}", name(strategy));
     let mut arms = Vec::new();
     for strategy in strategies {
         let kept: Vec<Round> =
             (1..=rounds).map_while(|round| run.folder.get(&key(strategy, round))).collect();
-        let place = if kept.len() == rounds {
+        let failed = run.folder.failed(&name(strategy));
+        let place = if kept.len() == rounds || failed.is_some() {
             None
         } else {
             // The concurrency changes from level to level, as in the original, so each level has its own
@@ -138,7 +139,7 @@ async fn level(
         if let Some(Ok(place)) = &place {
             run.uses(place.versions())?;
         }
-        arms.push(Level { strategy: *strategy, place, rounds: kept, failed: None });
+        arms.push(Level { strategy: *strategy, place, rounds: kept, failed });
     }
     // The first round warms everything up.
     for round in 0..=rounds {
@@ -146,16 +147,16 @@ async fn level(
             run.noise.look(&format!("{title} at {callers} round {round}")).await?;
         }
         for arm in arms.iter_mut().filter(|arm| arm.failed.is_none()) {
-            let place = match &arm.place {
+            let driven = match &arm.place {
                 None => continue,
-                Some(Err(error)) => {
-                    arm.failed = Some(format!("{error:#}"));
-                    continue;
-                }
-                Some(Ok(place)) => place,
+                Some(Err(error)) => Err(anyhow::anyhow!("{error:#}")),
+                Some(Ok(place)) => drive_once(place, callers, duration).await,
             };
-            match drive_once(place, callers, duration).await {
-                Err(error) => arm.failed = Some(format!("{error:#}")),
+            match driven {
+                Err(error) => {
+                    let why = arm.failed.insert(format!("{error:#}"));
+                    run.folder.fail(&name(&arm.strategy), why)?;
+                }
                 Ok(one) if round > 0 && arm.rounds.len() < rounds => {
                     run.folder.put(&key(&arm.strategy, arm.rounds.len() + 1), &one)?;
                     arm.rounds.push(one);

@@ -107,7 +107,8 @@ pub(super) async fn run(
                 }
                 let key = key(&arm.strategy, round);
                 run.look(&key, [key.clone()]).await?;
-                let replayed = run.kept(&key, async || {
+                let name = format!("{title} {}", arm.strategy.name);
+                let replayed = run.kept_of(&name, &key, async || {
                     built.clone().map_err(anyhow::Error::msg)?;
                     once(run, manifest, variant, &arm.strategy, &schedule, wanted.compression).await
                 });
