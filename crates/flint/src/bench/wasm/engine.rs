@@ -1,7 +1,7 @@
 //! Measures the executor alone, without a server: instantiate, call, drop.
 
 use std::{
-    future::{Future as _, poll_fn},
+    future::poll_fn,
     io::{self, ErrorKind},
     path::Path,
     pin::pin,
