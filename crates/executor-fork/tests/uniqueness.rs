@@ -13,11 +13,6 @@ const CLONES: usize = 500;
 /// Readings of clocks, which may be alike.
 const CLOCKS: [&str; 3] = ["alsoNow", "uptime", "now"];
 
-/// How many values there have to be. When a clone began is a time, to a microsecond: some that stand by at once may have it in common.
-fn at_least(name: &str) -> usize {
-    if name == "timeOrigin" { CLONES / 2 } else { CLONES }
-}
-
 async fn all_values_differ(source: FunctionSource) {
     let house = House::new().await;
     let prepared = house.prepare(source).await;
@@ -31,7 +26,7 @@ async fn all_values_differ(source: FunctionSource) {
     }
     let alike: Vec<_> = seen
         .iter()
-        .filter(|(name, values)| !CLOCKS.contains(&name.as_str()) && values.len() < at_least(name))
+        .filter(|(name, values)| !CLOCKS.contains(&name.as_str()) && values.len() < CLONES)
         .map(|(name, values)| (name, values.len()))
         .collect();
     assert!(alike.is_empty() && seen.len() > 12, "{alike:?} of {} values", seen.len());

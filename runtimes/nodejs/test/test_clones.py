@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -220,6 +221,17 @@ class Clones:
         for name in ("alsoNow", "uptime", "now", "pid"):
             del seen[name]
         self.assertEqual({name: len(values) for name, values in seen.items()}, {name: CLONES for name in seen})
+
+    def test_what_was_cached_in_the_warm_up_grows_older(self):
+        zygote = self.frozen("""const { performance } = require('perf_hooks');
+        const { now } = performance;
+        const stored = [performance.now(), performance.timeOrigin, now.call(performance)];
+        exports.main = () => ({ ages: [performance.now() - stored[0], now.call(performance) - stored[2]], moved: performance.timeOrigin - stored[1], uptime: process.uptime() * 1000 });""")
+        time.sleep(0.05)
+        seen = self.clone(zygote).invoke().json()
+        self.assertGreaterEqual(min(seen["ages"]), 50)
+        self.assertEqual(seen["moved"], 0)
+        self.assertLess(seen["uptime"], min(seen["ages"]))
 
     def test_500_clones_have_500_values_of_each(self):
         self.values(warm_ups=3)

@@ -99,7 +99,6 @@ exports.main = async () => ({
   uidLater: await uidLater(),
   filled: await filled(),
   pid: process.pid,
-  timeOrigin: performance.timeOrigin,
   alsoNow: clocksApart(),
   uptime: process.uptime(),
   now: performance.now(),
