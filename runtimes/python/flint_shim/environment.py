@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import time
 
 import _posixsubprocess
 
@@ -25,6 +26,8 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
 def set_all(variables):
     for name, value in (variables or {}).items():
         os.environ[name] = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+    if variables and "TZ" in variables:
+        time.tzset()  # the C library has read it when the interpreter began
 
 
 def set_initial(init):

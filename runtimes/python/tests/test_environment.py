@@ -59,6 +59,10 @@ class EnvironmentTest(unittest.TestCase):
         code += "environment.apply({}); os.environ['__OW_API_KEY'] = 'mine'; environment.apply({}); os.system('env')"
         self.assertEqual([line for line in run(code).split("\n") if line.startswith("__OW_")], ["__OW_API_KEY=u:k"])
 
+    def test_the_time_zone_is_that_of_the_functions_environment(self):
+        code = "from flint_shim.environment import set_initial\nimport time\nset_initial({'env': {'TZ': 'XYZ-5'}})\nprint(time.strftime('%Z %z'))"
+        self.assertEqual(run(code), "XYZ +0500\n")
+
     def test_a_call_leaves_nothing_in_memory(self):
         code = """
 def resident():

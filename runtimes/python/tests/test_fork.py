@@ -27,6 +27,13 @@ class Life(ForkTestCase):
             first, second = clone.invoke().json(), clone.invoke().json()
             self.assertEqual((first["calls"], second["calls"]), (12, 13))  # the first warm-up call, its ten replays, this one
 
+    def test_the_time_zone_that_restore_brings(self):
+        zygote = self.frozen("import time\ndef main(params): return {'zone': time.strftime('%Z')}")
+        clone = self.clone(zygote, restore=False)
+        clone.send("RESTORE", payload=json.dumps({"entropy": ENTROPY, "time": 0, "instance": "i", "env": {"TZ": "XYZ-5"}}).encode())
+        clone.expect("ACK")
+        self.assertEqual(clone.invoke().json(), {"zone": "XYZ"})
+
     def test_report(self):
         report = self.frozen(COUNT).report
         found = {function["name"]: function for function in report["functions"]}

@@ -4,6 +4,7 @@ import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.TimeZone;
 
 /**
  * Sets the environment variables of the OpenWhisk contract. Java offers only a read-only view of the environment; the map behind it is
@@ -38,6 +39,7 @@ final class Environment {
             for (Map.Entry<?, ?> entry : ((Map<?, ?>) env).entrySet()) {
                 set((String) entry.getKey(), entry.getValue() == null ? "" : entry.getValue());
             }
+            setTimeZone(((Map<?, ?>) env).get("TZ"));
         }
         set("__OW_NAMESPACE", init.get("namespace"));
         if (init.get("name") != null) {
@@ -48,6 +50,14 @@ final class Environment {
             if (variables.get(name) != null) {
                 initial.put(name, variables.get(name));
             }
+        }
+    }
+
+    /** Java has read the variable TZ already, or never does because the process had none. A colon before the name is POSIX's. */
+    private static void setTimeZone(Object name) {
+        if (name instanceof String && !((String) name).isEmpty()) {
+            String text = (String) name;
+            TimeZone.setDefault(TimeZone.getTimeZone(text.startsWith(":") ? text.substring(1) : text));
         }
     }
 

@@ -7,6 +7,8 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
+import java.util.TimeZone;
 
 /** What a function may take and return. */
 final class CallTest {
@@ -87,6 +89,18 @@ final class CallTest {
     static void testACallThatLeavesItsThreadInterruptedDisturbsNoOther() throws Exception {
         String body = "if (p.isEmpty()) { Thread.currentThread().interrupt(); } else { Thread.sleep(1); } return p;";
         Tests.equal(calls("Object main(Map<String, Object> p)", body, "{}", "{\"a\":1}"), List.of(Frame.RESULT + " {}", Frame.RESULT + " {\"a\":1}"));
+    }
+
+    static void testTheTimeZoneIsThatOfTheFunctionsEnvironment() throws Exception {
+        Path classes = Fixture.classes("Z", "public class Z { public static Object main(Object p) { return new Object[] {java.time.ZoneId.systemDefault().getId()}; } }");
+        TimeZone before = TimeZone.getDefault();
+        try {
+            for (String name : new String[] {"Asia/Tokyo", ":America/Lima"}) {
+                Tests.equal(Fixture.run(Map.of("TZ", name), classes, "Z", "{}").answers.get(1), Frame.RESULT + " [\"" + name.replace(":", "") + "\"]");
+            }
+        } finally {
+            TimeZone.setDefault(before);
+        }
     }
 
     static void testStreams() throws Exception {

@@ -51,9 +51,14 @@ final class Fixture {
 
     /** Runs INIT and one call for each of {@code params}; the answers start behind HELLO. */
     static Fixture run(Path code, String main, String... params) throws Exception {
+        return run(Map.of(), code, main, params);
+    }
+
+    /** The same with environment variables of the function. */
+    static Fixture run(Map<String, Object> env, Path code, String main, String... params) throws Exception {
         ByteArrayOutputStream in = new ByteArrayOutputStream();
         Link to = new Link(null, in);
-        to.send(Frame.INIT, 0, JsonWriter.write(Map.of("code", code.toString(), "main", main, "namespace", "guest", "name", "f", "version", "0.0.1")));
+        to.send(Frame.INIT, 0, JsonWriter.write(Map.of("code", code.toString(), "main", main, "namespace", "guest", "name", "f", "version", "0.0.1", "env", env)));
         int call = 0;
         for (String text : params) {
             byte[] body = text.getBytes(StandardCharsets.UTF_8);
