@@ -1,5 +1,8 @@
 """Calls the user's function: detects which arguments it takes, and runs coroutines to completion."""
 
+import types
+
+_VARARGS = 0x04  # CO_VARARGS
 _COROUTINE = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
@@ -62,23 +65,29 @@ async def finished(awaitable):
 
 def _count_arguments(function):
     """The number of arguments that the function takes: 0, 1 (the parameters) or 2 (the context as well)."""
-    code = getattr(function, "__code__", None)
-    if code is None or hasattr(function, "__wrapped__"):
-        import inspect
-
-        try:
-            parameters = inspect.signature(function).parameters.values()
-        except (TypeError, ValueError):
-            return 1
-        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        names = [p.name for p in positional]
-        required = sum(p.default is p.empty for p in positional)
-        takes_rest = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    else:
-        bound = 1 if getattr(function, "__self__", None) is not None else 0
-        names = code.co_varnames[bound:code.co_argcount]
-        required = len(names) - len(function.__defaults__ or ())
-        takes_rest = bool(code.co_flags & 0x04)
+    names, required, takes_rest = _parameters(function)
+    wrapped = getattr(function, "__wrapped__", None)
+    if takes_rest and wrapped is not None:  # a decorator that passes on what it is given; others are called as they are written
+        owner = getattr(function, "__self__", None)
+        return _count_arguments(wrapped if owner is None else types.MethodType(wrapped, owner))
     if required >= 2 or (len(names) >= 2 and names[1] == "context"):
         return 2
     return 1 if names or takes_rest else 0
+
+
+def _parameters(function):
+    """The names of its own positional parameters, how many of them have no default, and whether it takes any further ones."""
+    code = getattr(function, "__code__", None)
+    if code is not None and not hasattr(function, "__signature__"):
+        bound = 1 if getattr(function, "__self__", None) is not None else 0
+        names = code.co_varnames[bound:code.co_argcount]
+        return names, len(names) - len(function.__defaults__ or ()), bool(code.co_flags & _VARARGS)
+    import inspect
+
+    try:
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    except (TypeError, ValueError):
+        return (), 0, True
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return ([p.name for p in positional], sum(p.default is p.empty for p in positional),
+            any(p.kind is p.VAR_POSITIONAL for p in parameters))

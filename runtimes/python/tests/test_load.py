@@ -40,6 +40,23 @@ class Entries(ShimTestCase):
         self.check("import functools\ndef plain(f):\n    @functools.wraps(f)\n    def wrapper(*args, **kwargs): return f(*args, **kwargs)\n    return wrapper\n"
                    "@plain\ndef main(params, context): return {'got': context.activation_id and params['x']}")
 
+    def test_decorators_are_called_as_they_are_written(self):
+        one = "import functools\ndef plain(function):\n    @functools.wraps(function)\n    def wrapper(event):\n        return function(event, None)\n    return wrapper\n"
+        rest = "import functools\ndef rest(function):\n    @functools.wraps(function)\n    def wrapper(*arguments, **named):\n        return function(*arguments, **named)\n    return wrapper\n"
+        both = "def main(event, context): return {'got': context.activation_id and event['x']}"
+        for source in (
+            one + "@plain\ndef main(event, context): return {'got': event['x']}",
+            rest + one + "@rest\n@plain\ndef main(event, context): return {'got': event['x']}",
+            "import functools\ndef two(function):\n    @functools.wraps(function)\n    def wrapper(event, context):\n        return function(event)\n    return wrapper\n"
+            "@two\ndef main(event): return {'got': event['x']}",
+            rest + "@rest\n" + both,
+            rest + "class Main:\n    @rest\n    def run(self, event, context): return {'got': context.activation_id and event['x']}\nmain = Main().run",
+            "import functools\nclass Cached:\n    def __init__(self, function): functools.update_wrapper(self, function)\n"
+            "    def __call__(self, *arguments): return self.__wrapped__(*arguments)\n@Cached\n" + both,
+        ):
+            with self.subTest(source):
+                self.check(source)
+
     def test_a_decorator_without_wraps(self):
         self.check("def plain(f):\n    def wrapper(*args): return f(*args)\n    return wrapper\n@plain\ndef main(params): return {'got': params['x']}")
 
