@@ -10,6 +10,14 @@ const { pathToFileURL } = require('url');
 const EXTENSIONS = ['', '.js', '.cjs', '.mjs', '/index.js'];
 const ENTRY_FILES = ['index.js', 'index.mjs', 'index.cjs', 'main.js', 'main.mjs'];
 const ESM_SYNTAX = /Cannot use import statement|Unexpected token 'export'|Cannot use 'import\.meta'|await is only valid/;
+/** What may be ES module syntax: at the beginning of a line, or within the one line of a bundle. */
+const MAYBE_ESM = new RegExp([
+  /^\s*(?:import\b(?!\s*\()|export\b)/,
+  /\bexport\s*(?:[{*]|(?:default|async|class|const|function|let|var)\b)/,
+  /\bimport\s*(?:["'{*]|[\p{ID_Continue}$]+(?:\s*,|\s+from\b))/,
+  /\bimport\.meta\b/,
+  /^\s*(?:const .*)?\bawait\b/,
+].map(({ source }) => source).join('|'), 'mu');
 const LOCAL = 'flint:local';
 /** The parameters of Node.js's wrapper around a CommonJS module. */
 const WRAPPED = ['exports', 'require', 'module', '__filename', '__dirname'];
@@ -135,13 +143,13 @@ function isBinding(name) {
 }
 
 /**
- * Whether the source cannot be CommonJS. Compiles it a second time only if a line looks like ES module syntax, because Node would print a
- * warning about a source that it cannot compile.
+ * Whether the source cannot be CommonJS. Compiles it a second time only if something looks like ES module syntax, because Node would print a
+ * warning about a source that it cannot compile. Without the wrapper's parameters: a module may have variables of these names.
  */
 function usesModuleSyntax(source) {
-  if (!/^\s*(?:import\b(?!\s*\()|export\b)|\bimport\.meta\b|^\s*(?:const .*)?\bawait\b/m.test(source)) return false;
+  if (!MAYBE_ESM.test(source)) return false;
   try {
-    vm.compileFunction(source, WRAPPED);
+    vm.compileFunction(source);
     return false;
   } catch (error) {
     return error instanceof SyntaxError && ESM_SYNTAX.test(error.message);

@@ -27,6 +27,12 @@ const forms = {
   'ESM default object': ['export default { main(params) { return { got: params.x }; } };', { name: 'index.mjs' }],
   'ESM with top-level await': ['const one = await Promise.resolve(1);\nexport const handler = (event) => ({ got: one * event.x });', { name: 'index.mjs' }],
   'ESM syntax in a .js file': ['import path from "path";\nexport const main = (params) => ({ got: path.sep && params.x });'],
+  'ESM in one line': ['var a=1;function m(p){return{got:a*p.x}}export{m as main};'],
+  'ESM in one line with imports': ['/*! bundle */import{sep as s}from"path";var m=p=>({got:s&&p.x});export default m;'],
+  'ESM with variables that CommonJS has': ['import { createRequire } from "module";\nconst require = createRequire(import.meta.url);\nconst __dirname = import.meta.url && "/";\n'
+    + 'export const main = (params) => ({ got: require("path").sep === __dirname && params.x });'],
+  'ESM that declares such a variable first': ['const __dirname = new URL(".", import.meta.url).pathname;\nexport const main = (params) => ({ got: __dirname && params.x });'],
+  'CommonJS that speaks of modules': ['const text = "import a from b; export default a"; // export { a }, import.meta\nexports.main = (params) => ({ got: text && params.x });'],
   'dynamic import in CommonJS': ['exports.main = async (params) => ({ got: (await import("path")).sep && params.x });'],
 };
 
