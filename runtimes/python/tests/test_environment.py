@@ -63,6 +63,23 @@ class EnvironmentTest(unittest.TestCase):
         code = "from flint_shim.environment import set_initial\nimport time\nset_initial({'env': {'TZ': 'XYZ-5'}})\nprint(time.strftime('%Z %z'))"
         self.assertEqual(run(code), "XYZ +0500\n")
 
+    def test_paths_below_tmp_that_may_be_missing(self):
+        """The file system of this folder stands for that of /tmp, of which the kernel knows no path."""
+        code = """
+import os.path, tempfile
+from flint_shim.snapshot import tmp
+folder = tempfile.mkdtemp(dir=os.path.expanduser("~"))
+os.dup2(os.open(folder, os.O_RDONLY), tmp.TMP)
+os.path.ALLOW_MISSING = getattr(os.path, "ALLOW_MISSING", object())
+print([tmp.realpath(folder + "/none/file", strict=strict) == "/tmp" + folder + "/none/file" for strict in (False, os.path.ALLOW_MISSING)])
+try:
+    tmp.realpath(folder + "/none", strict=True)
+except (FileNotFoundError, TypeError):  # 3.9 has no such argument
+    print("missing")
+os.rmdir(folder)
+"""
+        self.assertEqual(run(code), "[True, True]\nmissing\n")
+
     def test_a_call_leaves_nothing_in_memory(self):
         code = """
 def resident():
