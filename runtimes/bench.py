@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,7 +23,7 @@ from peer import FAR_DEADLINE_MS, KINDS, HEADER, Peer, with_head, encode  # noqa
 
 def measure(argv, code, main, calls, warmup):
     started = time.perf_counter()
-    with Peer(argv) as peer:
+    with closing(Peer(argv)) as peer:
         peer.expect("HELLO")
         hello_ms = (time.perf_counter() - started) * 1e3
         peer.init(code, main)
