@@ -1,6 +1,7 @@
 'use strict';
 // The function instance: dispatches the link's frames to loading, calls and snapshots.
 
+const { AsyncResource } = require('async_hooks');
 const { Kind, ProtocolError, parseObject, splitHead, uint32 } = require('./frame');
 const { Call } = require('./call');
 const { CallEnvironment, setInitial } = require('./environment');
@@ -17,6 +18,7 @@ const { stringify } = JSON;
 const EXIT_FAILED = 1;
 const EXIT_PROTOCOL = 3;
 const MAX_MESSAGE = 64 * 1024;
+const SCOPE = { requireManualDestroy: true }; // nobody asks when a call's scope is collected
 const NOBODY_ACKNOWLEDGES = -(2 ** 30); // room for a gigabyte, and still a small integer for V8
 
 /**
@@ -176,8 +178,10 @@ class Instance {
   run(call, buffer, start, end, owned) {
     call.running = true;
     if (call.head.warmup === true && this.zygote !== null) this.zygote.keep(call.head, buffer.subarray(start, end));
-    if (this.sideBySide === null) this.handle(call, buffer, start, end, owned);
-    else this.sideBySide.run(call, () => this.handle(call, buffer, start, end, owned));
+    // What a handler enters (AsyncLocalStorage.enterWith) stays in its call.
+    const scope = new AsyncResource('FLINT_CALL', SCOPE);
+    if (this.sideBySide === null) scope.runInAsyncScope(this.handle, this, call, buffer, start, end, owned);
+    else scope.runInAsyncScope(() => this.sideBySide.run(call, () => this.handle(call, buffer, start, end, owned)));
   }
 
   handle(call, buffer, start, end, owned) {

@@ -31,6 +31,24 @@ for (const [name, [body, expected]] of Object.entries(results)) {
   });
 }
 
+const ENTERS = `const { AsyncLocalStorage } = require('async_hooks');
+  const ofACall = new AsyncLocalStorage();
+  exports.main = (params) => {
+    const before = ofACall.getStore() || null;
+    ofACall.enterWith(params.n);
+    const answer = () => ({ before, after: ofACall.getStore() });
+    return params.waits ? new Promise((resolve) => { setTimeout(() => resolve(answer()), 1); }) : answer();
+  };`;
+
+for (const concurrency of [1, 2]) {
+  test(`what a handler enters stays in its call, of ${concurrency} at once`, async (t) => {
+    const peer = await started(t, ENTERS, { init: { concurrency } });
+    for (const [n, waits] of [[1, false], [2, true], [3, true], [4, false]]) {
+      assert.deepStrictEqual((await peer.invoke({ n, waits })).result, { before: null, after: n });
+    }
+  });
+}
+
 const refused = {
   'a number': ['return 5;', /dictionary or array\. It returned a value of type number/],
   'a string': ['return "text";', /dictionary or array\. It returned a value of type string/],

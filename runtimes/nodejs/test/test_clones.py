@@ -200,6 +200,15 @@ class Clones:
         for number in range(3):
             self.assertEqual(clone.invoke({"n": number}).json(), {"n": number})
 
+    def test_what_a_warm_up_enters_stays_in_it(self):
+        zygote = self.zygote("""const storage = new (require('async_hooks').AsyncLocalStorage)();
+        exports.main = ({ n }) => { const before = storage.getStore() || null; storage.enterWith(n); return { before, after: storage.getStore() }; };""")
+        zygote.warm_up({"n": 1}).json()
+        zygote.freeze()
+        clone = self.clone(zygote)
+        for number in range(2, 5):
+            self.assertEqual(clone.invoke({"n": number}).json(), {"before": None, "after": number})
+
     # --- uniqueness
 
     def values(self, warm_ups):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextvars import copy_context
 from posix import getpid
 
 from . import hooks, stdio
@@ -113,7 +114,7 @@ class Instance:
             head = head or {}
             if self.zygote is not None and head.get("warmup"):
                 self.zygote.keep(head, body)
-            self.answer_call(call, head, body)
+            copy_context().run(self.answer_call, call, head, body)  # what it sets in context variables ends with it
             if self._once:
                 os.sched_yield()  # the receiver of the answer may need this very CPU, and exiting takes long
                 self._exit(0)
@@ -229,6 +230,9 @@ class Instance:
 
     def rehearse(self, head, body):
         """Runs a call as `answer_call` does, without answering it. Returns its result; for a stream, the pieces."""
+        return copy_context().run(self._rehearse, head, body)
+
+    def _rehearse(self, head, body):
         self.environment.apply(head)
         try:
             result = self.entry.call(parameters(head, body), Context(self.init, head))

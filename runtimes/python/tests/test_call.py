@@ -254,6 +254,31 @@ class Async(ShimTestCase):
         self.assertEqual(peer.invoke().json(), {"loops": 1})
 
 
+class Contexts(ShimTestCase):
+    SETS = """
+        import contextvars, decimal
+        variable = contextvars.ContextVar("variable", default="none")
+        at_load = contextvars.ContextVar("at_load")
+        at_load.set("kept")
+        decimal.getcontext().prec = 7
+        def main(params):
+            before = variable.get()
+            variable.set(params["n"])
+            if params.get("streams"): return stream(before)
+            return {"before": before, "at_load": at_load.get(), "prec": decimal.getcontext().prec}
+        def stream(before):
+            yield f"{before} {variable.get()} "
+            variable.set("later")
+            yield variable.get()
+    """
+
+    def test_what_a_call_sets_ends_with_it_and_what_loading_sets_stays(self):
+        peer = self.started(self.SETS)
+        for number in range(3):
+            self.assertEqual(peer.invoke({"n": number}).json(), {"before": "none", "at_load": "kept", "prec": 7})
+            self.assertEqual(peer.invoke({"n": number, "streams": True}).body, f"none {number} later".encode())
+
+
 class Output(ShimTestCase):
     def test_a_line_is_in_the_pipe_at_once(self):
         peer = self.started("import os\ndef main(params):\n    print('line')\n    os.kill(os.getpid(), 9)\n")

@@ -34,6 +34,17 @@ class Life(ForkTestCase):
         clone.expect("ACK")
         self.assertEqual(clone.invoke().json(), {"zone": "XYZ"})
 
+    def test_what_a_warm_up_sets_in_a_context_variable_stays_in_it(self):
+        zygote = self.frozen("""
+            import contextvars
+            variable = contextvars.ContextVar("variable", default=0)
+            def main(params):
+                variable.set(variable.get() + 1)
+                return {"calls": variable.get()}
+        """)
+        clone = self.clone(zygote)
+        self.assertEqual([clone.invoke().json() for _ in range(2)], [{"calls": 1}] * 2)
+
     def test_report(self):
         report = self.frozen(COUNT).report
         found = {function["name"]: function for function in report["functions"]}
