@@ -304,6 +304,35 @@ class Clones:
             seen.update(answer["values"])
         self.assertEqual(len(seen), 30)
 
+    def test_pools_are_renewed_where_they_were_filled(self):
+        zygote = self.zygote("""const { randomFill, randomFillSync } = require('crypto');
+        const bytes = Buffer.alloc(300, 1), words = new Uint32Array(100), buffer = new ArrayBuffer(256), later = new ArrayBuffer(400), twice = new Uint8Array(16);
+        const view = new DataView(new ArrayBuffer(200)), given = new ArrayBuffer(256);
+        randomFillSync(bytes, 100, 150);
+        randomFillSync(words, 50);
+        randomFillSync(buffer);
+        randomFillSync(view, 8, 128);
+        randomFillSync(given);
+        structuredClone(given, { transfer: [given] });
+        const ready = new Promise((resolve) => { randomFill(later, 200, 200, resolve); });
+        const hex = (of, from, to) => Buffer.from(of.buffer || of).toString('hex', from, to);
+        exports.main = async () => {
+          await ready;
+          randomFillSync(twice, 8, 4);
+          return { same: [bytes.subarray(0, 100), bytes.subarray(250), words.subarray(0, 50)].map((part) => part.every((value) => value === part[0])).concat(hex(later, 0, 200)),
+            pools: [bytes.toString('hex', 100, 250), hex(words, 200, 400), hex(buffer), hex(view, 8, 136), hex(later, 200, 400)] };
+        };""")
+        for _ in range(2):
+            zygote.warm_up().json()
+        zygote.freeze(calls=2)
+        seen = []
+        for _ in range(5):
+            clone = zygote.clone()
+            seen.append(clone.invoke().json())
+            clone.end()
+        self.assertEqual([answer["same"] for answer in seen], [[True, True, True, "00" * 200]] * 5)
+        self.assertEqual(len({pool for answer in seen for pool in answer["pools"]}), 25)
+
     # --- memory
 
     def test_of_large_objects_that_are_gone_no_mapping_stays(self):

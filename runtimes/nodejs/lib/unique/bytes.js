@@ -14,13 +14,14 @@ const MADE_AT_MOST = 16 * 1024;
 const MADE_OF_A_SIZE = 8;
 const MADE_IN_ALL = 128 * 1024;
 const NOTED = 64;
+const REGIONS = 64; // of one buffer
 // The number of UUIDs that Node.js draws at a time.
 const BATCH = 128;
 const FEW = 8;
 
 /** In a zygote nothing may fill Node's caches, from which all clones would draw the same values. */
 let inZygote = true;
-/** The buffers that a zygote has filled, by weak reference, and how often. */
+/** The buffers that a zygote has filled, by weak reference; of each, which regions and how often. */
 const fills = new WeakMap();
 let filled = [];
 let filledAtLoad = [];
@@ -132,7 +133,7 @@ function forgetOldest() {
 function watchedLater(original) {
   return function randomFill(buffer, ...rest) {
     const result = original.call(this, buffer, ...rest);
-    if (inZygote && ArrayBuffer.isView(buffer) && rest.length === 1) watch(buffer);
+    if (inZygote) watch(buffer, ...rest.slice(0, -1)); // without the callback
     return result;
   };
 }
@@ -140,31 +141,48 @@ function watchedLater(original) {
 function watched(original) {
   return { [original.name](buffer, ...rest) {
     const result = original.call(this, buffer, ...rest);
-    if (inZygote && ArrayBuffer.isView(buffer) && rest.length === 0) watch(buffer);
+    if (inZygote) watch(buffer, ...rest);
     return result;
   } }[original.name];
 }
 
-function watch(buffer) {
-  const times = fills.get(buffer) || 0;
-  fills.set(buffer, times + 1);
-  if (times > 0) return;
-  filled.push(new WeakRef(buffer));
-  if (filled.length % 1024 === 0) filled = filled.filter((held) => held.deref() !== undefined);
+/** Notes what was filled: of a typed array in its elements, as Node.js counts, of an ArrayBuffer or DataView in bytes. */
+function watch(buffer, offset = 0, size = lengthOf(buffer) - offset) {
+  let regions = fills.get(buffer);
+  if (regions === undefined) {
+    regions = [];
+    fills.set(buffer, regions);
+    filled.push(new WeakRef(buffer));
+    if (filled.length % 1024 === 0) filled = filled.filter((held) => held.deref() !== undefined);
+  }
+  const known = regions.find((region) => region.offset === offset && region.size === size);
+  if (known !== undefined) known.times += 1;
+  else if (regions.push({ offset, size, bytes: size * (buffer.BYTES_PER_ELEMENT || 1), times: 1 }) > REGIONS) regions.shift();
 }
 
-/** Whether a buffer is a pool: filled repeatedly, or larger than what is drawn for other uses. */
-function isPool(buffer) {
-  return fills.get(buffer) > 1 || (buffer.byteLength >= POOL_AT_LEAST && buffer.byteLength <= POOL_AT_MOST);
+function lengthOf(buffer) {
+  return buffer.length ?? buffer.byteLength;
+}
+
+/** Whether a region is a pool: filled repeatedly, or larger than what is drawn for other uses. */
+function isPool({ bytes, times }) {
+  return times > 1 || (bytes >= POOL_AT_LEAST && bytes <= POOL_AT_MOST);
 }
 
 function held(buffers) {
   return buffers.map((weak) => weak.deref()).filter((buffer) => buffer !== undefined);
 }
 
+/** Fills the pools in a buffer anew; what is given away (`structuredClone` with transfer) has no length any more. */
+function refill(buffer) {
+  for (const region of fills.get(buffer)) {
+    if (isPool(region) && region.offset + region.size <= lengthOf(buffer)) randomFillSync(buffer, region.offset, region.size);
+  }
+}
+
 function renew() {
   inZygote = false;
-  for (const buffer of held(filled)) if (isPool(buffer)) randomFillSync(buffer);
+  for (const buffer of held(filled)) refill(buffer);
   for (const latest of made.values()) for (const buffer of latest) randomFillSync(buffer);
 }
 
@@ -179,7 +197,7 @@ function loaded() {
 }
 
 function notes() {
-  const kept = held(filledAtLoad).filter((buffer) => !isPool(buffer)).length;
+  const kept = held(filledAtLoad).filter((buffer) => !fills.has(buffer) || !fills.get(buffer).every(isPool)).length;
   if (kept === 0) return [];
   return [`${kept === 1 ? 'One buffer' : `${kept} buffers`} of random bytes drawn while the function was loaded ${kept === 1 ? 'is' : 'are'} the same in every clone: draw them in flint.afterRestore.`];
 }
