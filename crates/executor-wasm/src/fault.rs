@@ -6,7 +6,7 @@ use flint_executor::Fault;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
-use crate::{link::Failed, state::DeadlinePassed};
+use crate::{interrupt::DeadlinePassed, link::Failed};
 
 /// The longest function name that is shown, since the code's author chose it.
 const LONGEST_NAME: usize = 500;

@@ -25,6 +25,7 @@ use crate::{
     exchange::{Begun, Ended, Exchange, Head, Patience, Source, WHOLE},
     executor::House,
     host::{CallSeed, Host, LogSink},
+    interrupt::Turn,
     lane,
     prepare::{Artefact, Settled},
     running::{Running, fault_of, platform, usage},
@@ -124,7 +125,8 @@ impl WasmInstance {
         let Settled { ground, grants, .. } = settled;
         let logs = call.logs.clone();
         let host = Host::new(&ground.services, grants, call);
-        state::store(&ground.engine, &self.house.config, self.artefact.memory, logs, host, pace)
+        let turn = Turn::new(Arc::clone(pace), ground.ticker.clock());
+        state::store(&ground.engine, &self.house.config, self.artefact.memory, logs, host, turn)
     }
 
     async fn run_core(&self, code: Arc<CoreModule>, running: Running, held: Held, mut call: Call) -> Invoked {

@@ -27,6 +27,7 @@ mod executor;
 mod fault;
 pub mod host;
 mod instance;
+mod interrupt;
 mod key;
 mod lane;
 mod limits;

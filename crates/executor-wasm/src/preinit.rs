@@ -27,6 +27,7 @@ use crate::{
     cache::Shape,
     engine, fault,
     host::{CallSeed, Grants, Host, LogSink, Services},
+    interrupt::Turn,
     link,
     order::Initialiser,
     state::{self, Pace, State},
@@ -99,7 +100,8 @@ pub(crate) fn run(
     let host = Host::new(&services, &Arc::new(grants), call);
     let memory = usize::try_from(initialiser.memory.as_u64()).unwrap_or(usize::MAX);
     let pace = Pace::until(Instant::now() + config.compile_timeout);
-    let mut store = state::store(&engine, config, memory, logs.clone(), host, &pace);
+    let turn = Turn::new(pace, ticker.clock());
+    let mut store = state::store(&engine, config, memory, logs.clone(), host, turn);
     let beat = ticker.during();
     let done = runtime.block_on(async {
         let name = &initialiser.name;

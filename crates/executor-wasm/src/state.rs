@@ -8,11 +8,12 @@ use std::{
     time::Instant,
 };
 
-use wasmtime::{Engine, Store, UpdateDeadline};
+use wasmtime::{Engine, Store};
 
 use crate::{
     WasmConfig,
     host::{AsHost, Host, LogSink},
+    interrupt::{self, Turn},
     limits::Limits,
 };
 
@@ -30,6 +31,8 @@ pub(crate) struct State {
     pub(crate) limits: Limits,
     /// Collects the call's log lines; the WASI context's streams have clones of it.
     pub(crate) logs: LogSink,
+    /// Until when it may compute before it gives way.
+    pub(crate) turn: Turn,
     host: Host,
 }
 
@@ -55,6 +58,11 @@ impl Pace {
         self.deadline
     }
 
+    /// It has computed for longer than a tick.
+    pub(crate) fn overstay(&self) {
+        self.overstayed.store(true, Ordering::Relaxed);
+    }
+
     /// Whether it has computed for longer than a tick.
     pub(crate) fn overstayed(&self) -> bool {
         self.overstayed.load(Ordering::Relaxed)
@@ -68,11 +76,6 @@ impl Pace {
     }
 }
 
-/// The time limit passed while the guest was computing.
-#[derive(Debug, thiserror::Error)]
-#[error("the time limit has passed")]
-pub(crate) struct DeadlinePassed;
-
 /// A store for one call.
 pub(crate) fn store(
     engine: &Engine,
@@ -80,25 +83,17 @@ pub(crate) fn store(
     memory: usize,
     logs: LogSink,
     host: Host,
-    pace: &Arc<Pace>,
+    turn: Turn,
 ) -> Store<State> {
     let limits = Limits::new(memory, config.table_elements as usize);
-    let mut store = Store::new(engine, State { limits, logs, host });
+    let mut store = Store::new(engine, State { limits, logs, turn, host });
     store.limiter(|state| &mut state.limits);
     store.set_hostcall_fuel(MOST_HANDED);
     store.set_max_component_handles(MOST_HANDLES);
     if let Some(table) = store.concurrent_resource_table() {
         table.set_max_capacity(MOST_HANDLES);
     }
-    store.set_epoch_deadline(1);
-    let pace = Arc::clone(pace);
-    store.epoch_deadline_callback(move |_| {
-        pace.overstayed.store(true, Ordering::Relaxed);
-        if Instant::now() >= pace.deadline {
-            return Err(DeadlinePassed.into());
-        }
-        Ok(UpdateDeadline::Yield(1))
-    });
+    interrupt::interrupt(&mut store);
     if config.fuel > 0 {
         // Only fails if fuel is not counted.
         let _ = store.set_fuel(config.fuel);

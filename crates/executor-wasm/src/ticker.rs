@@ -30,12 +30,23 @@ struct Shared {
     calls: AtomicU64,
     /// Number of calls in progress.
     running: AtomicU64,
+    ticks: AtomicU64,
     asleep: AtomicBool,
     closing: AtomicBool,
 }
 
 /// A call in progress.
 pub(crate) struct Beat(Arc<Shared>);
+
+/// Counts the ticks.
+pub(crate) struct Clock(Arc<Shared>);
+
+impl Clock {
+    /// The number of ticks so far.
+    pub(crate) fn now(&self) -> u64 {
+        self.0.ticks.load(Ordering::Relaxed)
+    }
+}
 
 impl Ticker {
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
@@ -59,6 +70,10 @@ impl Ticker {
         Beat(Arc::clone(shared))
     }
 
+    pub(crate) fn clock(&self) -> Clock {
+        Clock(Arc::clone(&self.shared))
+    }
+
     /// Number of calls in progress.
     pub(crate) fn running(&self) -> usize {
         self.shared.running.load(Ordering::SeqCst) as usize
@@ -71,6 +86,7 @@ impl Shared {
         while !self.closing.load(Ordering::Relaxed) {
             thread::sleep(TICK);
             engine.increment_epoch();
+            self.ticks.fetch_add(1, Ordering::Relaxed);
             let calls = self.calls.load(Ordering::Relaxed);
             let busy = self.running.load(Ordering::SeqCst) > 0 || calls != seen;
             (quiet, seen) = (if busy { 0 } else { quiet + 1 }, calls);

@@ -152,6 +152,30 @@ async fn loops_leave_the_thread_to_others() {
     assert_eq!(looping.await.unwrap().fault(), &Fault::Deadline);
 }
 
+/// A module that draws random numbers without a loop, in a function that begins once.
+fn straight_on() -> Vec<u8> {
+    let calls = "(drop (call $random (i32.const 0) (i32.const 65536)))".repeat(50_000);
+    wat(&format!(
+        r#"(module
+            (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+            (memory (export "memory") 1)
+            (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
+            (func (export "flint_call") (param i32 i32) (result i64) {calls} (i64.const 0)))"#
+    ))
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn calls_of_the_host_without_a_loop_leave_the_thread_to_others() {
+    let house = Arc::new(House::new());
+    let instance = house.start_with(Contract::WasmCore, &straight_on(), limits()).await;
+    let calling = tokio::spawn(async move { done(instance.invoke(json_call("{}", SHORT)).await) });
+    tokio::task::yield_now().await;
+    all_is_well(&house).await;
+    assert!(!calling.is_finished(), "it had the thread to its end");
+    assert_eq!(calling.await.unwrap().fault(), &Fault::Deadline);
+    house.until_no_guest().await;
+}
+
 #[test]
 fn code_is_read_where_no_call_waits_for_it() {
     let runtime =
