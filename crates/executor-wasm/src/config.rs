@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct WasmConfig {
     /// Most instances at once; `None` means what [`Self::memory`] and the kernel's limit on mappings allow.
     pub instances: Option<u32>,
-    /// Memory for all instances together, if the operator limits it: bounds the size of the pool.
+    /// Memory for all instances together, if it is limited: bounds the size of the pool too. One namespace's
+    /// have three quarters of it at most.
     pub memory: Option<ByteSize>,
     /// How much of a linear memory stays resident between two instances of the same module. What exceeds it
     /// is returned to the kernel after each call, which costs more than clearing it.

@@ -14,7 +14,7 @@ use http_body::Body as _;
 use tokio::sync::oneshot;
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
-use crate::{contracts::Responded, drive::Work, state::Pace, stdio::Outlet};
+use crate::{contracts::Responded, drive::Work, limits::Starved, state::Pace, stdio::Outlet};
 
 /// An answer up to this length is returned whole; a longer one is streamed.
 pub(crate) const WHOLE: usize = 1 << 20;
@@ -25,7 +25,7 @@ pub(crate) struct Ended {
     /// The total size of its memories in bytes.
     pub(crate) memory: usize,
     /// Whether it was refused memory.
-    pub(crate) starved: bool,
+    pub(crate) starved: Starved,
 }
 
 /// The source of the answer.

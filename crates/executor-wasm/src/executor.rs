@@ -24,6 +24,7 @@ use wasmtime::Engine;
 use crate::{
     WasmConfig,
     account::Accounts,
+    budget::Budget,
     cache::Cache,
     compile::Compiler,
     contracts::Linkers,
@@ -36,6 +37,7 @@ use crate::{
     pool::{self, PoolSize},
     prepare::{self, Artefact},
     shelf::Shelf,
+    tenant::Tenants,
     ticker::Ticker,
     wasi::Wasi,
     workshop::Workshop,
@@ -71,6 +73,7 @@ pub(crate) struct House {
     pub(crate) grounds: Vec<Arc<Ground>>,
     /// For components of WASI 0.3, if the operator has enabled them.
     pub(crate) ground_0_3: Option<Arc<Ground>>,
+    pub(crate) tenants: Tenants,
     pub(crate) crowd: Crowd,
     pub(crate) compiler: Compiler,
     pub(crate) long: LongWork,
@@ -83,10 +86,14 @@ pub(crate) struct House {
 /// that calls on different engines do not contend.
 #[repr(align(128))]
 pub(crate) struct Ground {
+    /// Its place among the engines.
+    pub(crate) number: usize,
     pub(crate) engine: Engine,
     pub(crate) size: PoolSize,
     /// Free places in the pool.
     pub(crate) slots: Semaphore,
+    /// The memory of the instances of all engines together.
+    pub(crate) memory: Arc<Budget>,
     pub(crate) services: Arc<Services>,
     pub(crate) ticker: Ticker,
     pub(crate) linkers: Linkers,
@@ -111,10 +118,11 @@ pub struct WasmError {
 
 impl Ground {
     fn open(
+        number: usize,
         (engine, size): (Engine, PoolSize),
         wasi: Wasi,
         folder: &Path,
-        services: &Services,
+        (services, memory): (&Services, &Arc<Budget>),
     ) -> Result<Arc<Self>, WasmError> {
         let failed = |doing| move |error: String| WasmError { doing, error };
         let linkers = Linkers::new(&engine, wasi)
@@ -123,7 +131,8 @@ impl Ground {
             .map_err(|error| failed("opening the folder of compiled code")(error.to_string()))?;
         let ticker = Ticker::start(&engine).map_err(|error| failed(THREADS)(error.to_string()))?;
         let (slots, services) = (Semaphore::new(size.instances as usize), Arc::new(services.clone()));
-        Ok(Arc::new(Self { engine, size, slots, services, ticker, linkers, cache, shelf: Shelf::default() }))
+        let (memory, shelf) = (Arc::clone(memory), Shelf::default());
+        Ok(Arc::new(Self { number, engine, size, slots, memory, services, ticker, linkers, cache, shelf }))
     }
 
     /// Present number of instances.
@@ -168,12 +177,18 @@ impl House {
         let failed = |doing| move |error: String| WasmError { doing, error };
         let engine_failed = |error: wasmtime::Error| failed("making the Wasm engine")(format!("{error:#}"));
         let built = engine::build(&config).map_err(engine_failed)?;
-        let grounds = built.into_iter().map(|built| Ground::open(built, Wasi::V0_2, folder, &services));
+        let engines = built.len() + usize::from(config.http_0_3);
+        let memory = config.memory.map_or(u64::MAX, ByteSize::as_u64);
+        let memory = usize::try_from(memory).unwrap_or(usize::MAX);
+        let tenants = Tenants::new(memory, engines);
+        let memory = Arc::new(Budget::new(memory, engines));
+        let open = |number, built, wasi| Ground::open(number, built, wasi, folder, (&services, &memory));
+        let grounds = built.into_iter().enumerate().map(|(number, built)| open(number, built, Wasi::V0_2));
         let grounds = grounds.collect::<Result<Vec<_>, _>>()?;
         let ground_0_3 = match config.http_0_3 {
             true => {
                 let built = engine::build_0_3(&config, &grounds[0].size).map_err(engine_failed)?;
-                Some(Ground::open(built, Wasi::V0_3, folder, &services)?)
+                Some(open(grounds.len(), built, Wasi::V0_3)?)
             }
             false => None,
         };
@@ -181,7 +196,7 @@ impl House {
         let long = LongWork::start(config.threads).map_err(|error| failed(THREADS)(error.to_string()))?;
         let compiler = Compiler::new(workshop, config.clone());
         let crowd = Crowd::default();
-        Ok(Self { config, grounds, ground_0_3, crowd, compiler, long, packages, accounts, services })
+        Ok(Self { config, grounds, ground_0_3, tenants, crowd, compiler, long, packages, accounts, services })
     }
 }
 
@@ -316,9 +331,12 @@ impl Executor for WasmExecutor {
         let began = Instant::now();
         let (house, artefact) = (Arc::clone(house), Arc::clone(artefact));
         // The caller's namespace, if the function is from another namespace's published package.
+        let guest = context.namespace.as_ref().filter(|namespace| **namespace != artefact.namespace);
+        let guest = guest.map(|namespace| house.tenants.of(namespace));
         let gates = artefact.gates.as_ref().zip(context.namespace);
         let gate = gates.map(|(gates, namespace)| Arc::new(gates.direct(namespace)));
-        let instance = Arc::new(WasmInstance::new(context.id, house, artefact, context.environment, gate));
+        let (id, environment) = (context.id, context.environment);
+        let instance = Arc::new(WasmInstance::new(id, house, artefact, environment, gate, guest));
         // Zero would mean that a prewarmed instance was taken; the record has µs.
         let started = began.elapsed().max(Duration::from_micros(1));
         Ok(Started { instance, started, restored: None, initialised: started, logs: Vec::new() })

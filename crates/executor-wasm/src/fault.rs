@@ -6,13 +6,16 @@ use flint_executor::Fault;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
-use crate::{interrupt::DeadlinePassed, link::Failed};
+use crate::{interrupt::DeadlinePassed, limits::Starved, link::Failed};
 
 /// The longest function name that is shown, since the code's author chose it.
 const LONGEST_NAME: usize = 500;
+const NAMESPACE_IS_FULL: &str = "the namespace's Wasm functions have three quarters of the memory that all of them may have together (pool.memory), and others get the rest";
+const SERVER_IS_FULL: &str =
+    "the server's Wasm functions have all the memory that they may have together (pool.memory)";
 
-/// The fault of a guest that failed. `starved`: it was refused memory.
-pub(crate) fn of(error: &wasmtime::Error, starved: bool, last_words: Option<String>) -> Fault {
+/// The fault of a guest that failed. `starved`: whether it was refused memory.
+pub(crate) fn of(error: &wasmtime::Error, starved: Starved, last_words: Option<String>) -> Fault {
     if error.downcast_ref::<DeadlinePassed>().is_some() {
         return Fault::Deadline;
     }
@@ -23,8 +26,11 @@ pub(crate) fn of(error: &wasmtime::Error, starved: bool, last_words: Option<Stri
         let cause = format!("{limit}: raise wasm.instances (`flint doctor` says what bounds it)");
         return Fault::Platform { cause };
     }
-    if starved {
-        return Fault::OutOfMemory;
+    match starved {
+        Starved::Not => {}
+        Starved::InItself => return Fault::OutOfMemory,
+        Starved::InItsNamespace => return Fault::Platform { cause: NAMESPACE_IS_FULL.to_owned() },
+        Starved::InTheServer => return Fault::Platform { cause: SERVER_IS_FULL.to_owned() },
     }
     let said = last_words.map(|words| format!(": {words}")).unwrap_or_default();
     if let Some(I32Exit(code)) = error.downcast_ref() {

@@ -27,11 +27,14 @@ use crate::{
     host::{CallSeed, Host, LogSink},
     interrupt::Turn,
     lane,
+    limits::Limits,
     prepare::{Artefact, Settled},
+    purse::Purse,
     running::{Running, fault_of, platform, usage},
     state::{self, Pace, State},
     stdio::{Inlet, Outlet},
     streaming::stream,
+    tenant::Tenant,
     ticker::Beat,
 };
 
@@ -44,6 +47,8 @@ pub(crate) struct WasmInstance {
     environment: Vec<(String, String)>,
     /// Its access to the API.
     gate: Option<Arc<DirectGate>>,
+    /// The namespace whose calls it serves, if that is not the function's.
+    guest: Option<Arc<Tenant>>,
     relay: Mutex<Option<JoinHandle<()>>>,
     stopped: SetOnce<()>,
 }
@@ -75,8 +80,10 @@ impl WasmInstance {
         artefact: Arc<Artefact>,
         environment: Vec<(String, String)>,
         gate: Option<Arc<DirectGate>>,
+        guest: Option<Arc<Tenant>>,
     ) -> Self {
-        Self { id, house, artefact, environment, gate, relay: Mutex::new(None), stopped: SetOnce::new() }
+        let (relay, stopped) = (Mutex::new(None), SetOnce::new());
+        Self { id, house, artefact, environment, gate, guest, relay, stopped }
     }
 
     /// Takes places in the pool, waiting if necessary: on this thread's engine, or on one that has room.
@@ -121,12 +128,15 @@ impl WasmInstance {
         if held.settled.reads_environment { tell(&self.environment, call) } else { Vec::new() }
     }
 
-    fn store(&self, settled: &Settled, call: CallSeed, pace: &Arc<Pace>) -> Store<State> {
-        let Settled { ground, grants, .. } = settled;
+    fn store(&self, settled: &Arc<Settled>, call: CallSeed, pace: &Arc<Pace>) -> Store<State> {
+        let Settled { ground, grants, .. } = &**settled;
+        let config = &self.house.config;
         let logs = call.logs.clone();
         let host = Host::new(&ground.services, grants, call);
         let turn = Turn::new(Arc::clone(pace), ground.ticker.clock());
-        state::store(&ground.engine, &self.house.config, self.artefact.memory, logs, host, turn)
+        let purse = Purse::new(settled, self.guest.clone());
+        let limits = Limits::new(self.artefact.memory, config.table_elements as usize, Some(purse));
+        state::store(&ground.engine, config, limits, logs, host, turn)
     }
 
     async fn run_core(&self, code: Arc<CoreModule>, running: Running, held: Held, mut call: Call) -> Invoked {
@@ -155,7 +165,7 @@ impl WasmInstance {
             let (_held, mut store) = (held, store);
             let given = code.run(&mut store, &body, longest).await;
             let limits = &store.data().limits;
-            let (memory, starved) = (limits.used(), limits.refused);
+            let (memory, starved) = (limits.used(), limits.starved);
             drop(store);
             (given, memory, starved)
         }));
@@ -308,5 +318,5 @@ impl Drop for WasmInstance {
 
 fn ended(store: &Store<State>, outcome: wasmtime::Result<()>) -> Ended {
     let limits = &store.data().limits;
-    Ended { outcome, memory: limits.used(), starved: limits.refused }
+    Ended { outcome, memory: limits.used(), starved: limits.starved }
 }

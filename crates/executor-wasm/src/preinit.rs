@@ -28,6 +28,7 @@ use crate::{
     engine, fault,
     host::{CallSeed, Grants, Host, LogSink, Services},
     interrupt::Turn,
+    limits::Limits,
     link,
     order::Initialiser,
     state::{self, Pace, State},
@@ -101,7 +102,8 @@ pub(crate) fn run(
     let memory = usize::try_from(initialiser.memory.as_u64()).unwrap_or(usize::MAX);
     let pace = Pace::until(Instant::now() + config.compile_timeout);
     let turn = Turn::new(pace, ticker.clock());
-    let mut store = state::store(&engine, config, memory, logs.clone(), host, turn);
+    let limits = Limits::new(memory, config.table_elements as usize, None);
+    let mut store = state::store(&engine, config, limits, logs.clone(), host, turn);
     let beat = ticker.during();
     let done = runtime.block_on(async {
         let name = &initialiser.name;
@@ -111,7 +113,7 @@ pub(crate) fn run(
         }
     });
     drop(beat);
-    let starved = store.data().limits.refused;
+    let starved = store.data().limits.starved;
     let code = done.map_err(|error| match fault::of(&error, starved, logs.last_error_line()) {
         Fault::Deadline => too_long(config.compile_timeout),
         fault => fault.to_string(),

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use flint_executor::{FunctionSource, PrepareError, Progress};
 use flint_gate::Gates;
-use flint_model::{ByteSize, Function};
+use flint_model::{ByteSize, Function, NamespaceName};
 
 use crate::{
     account,
@@ -22,6 +22,7 @@ use crate::{
     packages::{Assets, Package},
     preinit,
     shelf::Linked,
+    tenant::Tenant,
     wasi::Wasi,
 };
 
@@ -34,6 +35,8 @@ pub(crate) struct Artefact {
     pub(crate) settled: Vec<Arc<Settled>>,
     /// Limit on the total size of an instance's memories, in bytes.
     pub(crate) memory: usize,
+    /// Whose function it is.
+    pub(crate) namespace: NamespaceName,
     /// The gates that give its instances access to the API, if it has a key and can send requests.
     pub(crate) gates: Option<Gates>,
     /// Keeps the namespace charged for its machine code for as long as that is used.
@@ -51,6 +54,8 @@ pub(crate) struct Settled {
     /// How many of its engine's places an instance takes.
     pub(crate) places: u32,
     pub(crate) ground: Arc<Ground>,
+    /// The function's namespace.
+    pub(crate) tenant: Arc<Tenant>,
     pub(crate) grants: Arc<Grants>,
     /// Held so that a collection does not remove them.
     _assets: Option<Arc<Assets>>,
@@ -109,6 +114,8 @@ pub(crate) async fn prepare(
     let begun = initialiser.map_or_else(String::new, |name| format!("ran {name}, "));
     let step = format!("{begun}compiled {} of Wasm to {machine_code} of machine code", function.code.size);
     fits(&compiled, function, house.config.table_elements)?;
+    let namespace = function.path.namespace.clone();
+    let tenant = house.tenants.of(&namespace);
     let mut settled = Vec::with_capacity(grounds.len());
     for ground in grounds {
         let linked = match ground.shelf.find(&key, contract) {
@@ -128,6 +135,7 @@ pub(crate) async fn prepare(
             places: linked.compiled.places().min(ground.size.instances),
             _linked: linked,
             ground: Arc::clone(ground),
+            tenant: Arc::clone(&tenant),
             grants: Arc::new(Grants::of(function, folder())),
             _assets: assets.clone(),
         }));
@@ -135,7 +143,7 @@ pub(crate) async fn prepare(
     let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
     let has_gate = function.wants_api_key() && compiled.sends_requests();
     let gates = house.services.gates.clone().filter(|_| has_gate);
-    let artefact = Artefact { settled, memory, gates, _account: account };
+    let artefact = Artefact { settled, memory, namespace, gates, _account: account };
     Ok(Made { artefact, steps: vec![step], took })
 }
 

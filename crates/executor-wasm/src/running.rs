@@ -14,6 +14,7 @@ use crate::{
     exchange::{Exchange, Head, Source},
     fault,
     host::LogSink,
+    limits::Starved,
     state::Pace,
 };
 
@@ -38,7 +39,7 @@ impl Running {
         Invoked::Done { result, end: self.end(None, usage) }
     }
 
-    pub(crate) fn failed(self, error: &wasmtime::Error, starved: bool, usage: Usage) -> Invoked {
+    pub(crate) fn failed(self, error: &wasmtime::Error, starved: Starved, usage: Usage) -> Invoked {
         let fault = self.breach.or(fault::of(error, starved, self.logs.last_error_line()));
         self.done(Err(fault), usage)
     }

@@ -80,12 +80,11 @@ impl Pace {
 pub(crate) fn store(
     engine: &Engine,
     config: &WasmConfig,
-    memory: usize,
+    limits: Limits,
     logs: LogSink,
     host: Host,
     turn: Turn,
 ) -> Store<State> {
-    let limits = Limits::new(memory, config.table_elements as usize);
     let mut store = Store::new(engine, State { limits, logs, turn, host });
     store.limiter(|state| &mut state.limits);
     store.set_hostcall_fuel(MOST_HANDED);

@@ -9,7 +9,7 @@ use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 use bytes::Bytes;
 use flint_executor::{Call, Executor, Fault, PrepareError};
 use flint_executor_wasm::WasmConfig;
-use flint_model::{ByteSize, Contract};
+use flint_model::{ByteSize, Contract, FunctionLimits};
 use serde_json::json;
 use support::{
     AMPLE, Done, HELLO_COMPONENT, House, LITTLE, SHORT, all_is_well, context, core, done, function,
@@ -248,6 +248,47 @@ async fn memory_bombs_stay_within_the_limit() {
     let told = refused(&house, &wat(r#"(module (memory (export "memory") 65536))"#)).await;
     assert!(told.contains("memory"), "{told}");
     all_is_well(&house).await;
+}
+
+#[tokio::test]
+async fn memory_bombs_of_many_instances_share_a_budget() {
+    let memory = Some(ByteSize::mib(64));
+    let house = Arc::new(House::with(WasmConfig { memory, ..WasmConfig::default() }));
+    let grow = |pages: usize, then: &str| {
+        core(
+            "",
+            &format!(
+                "(if (i32.eq (memory.grow (i32.const {pages})) (i32.const -1)) (then unreachable)) {then}"
+            ),
+        )
+    };
+    // Each 20 MiB of the 48 that the namespace may have.
+    let holding = house.start_with(Contract::WasmCore, &grow(319, "(loop $l (br $l))"), limits()).await;
+    let held: Vec<_> = (0..3)
+        .map(|_| {
+            let (holding, call) = (Arc::clone(&holding), json_call("{}", SHORT));
+            tokio::spawn(async move { done(holding.invoke(call).await) })
+        })
+        .collect();
+    let mut ended = Vec::new();
+    for held in held {
+        ended.push(held.await.unwrap());
+    }
+    let refused: Vec<_> = ended.iter().filter(|ended| ended.fault() != &Fault::Deadline).collect();
+    let [refused] = *refused else { panic!("{ended:?}") };
+    let Fault::Platform { cause } = refused.fault() else { panic!("{refused:?}") };
+    assert!(cause.contains("pool.memory"), "{cause}");
+    house.until_no_guest().await;
+    // All of it has come back; and memory that an instance begins with counts like the rest.
+    let growing = house.start_with(Contract::WasmCore, &grow(400, ""), limits()).await;
+    assert_eq!(done(growing.invoke(json_call("{}", AMPLE)).await).json(), json!({}));
+    let own = FunctionLimits { memory: ByteSize::mib(64), ..limits() };
+    let large = r#"(module (memory (export "memory") 800)
+        (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
+        (func (export "flint_call") (param i32 i32) (result i64) (i64.const 0)))"#;
+    let large = house.start_with(Contract::WasmCore, &wat(large), own).await;
+    let large = done(large.invoke(json_call("{}", AMPLE)).await);
+    assert!(matches!(large.fault(), Fault::Platform { .. }), "{large:?}");
 }
 
 async fn refused(house: &House, code: &[u8]) -> String {

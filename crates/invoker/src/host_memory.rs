@@ -11,7 +11,7 @@ const POOL_PERCENT: u64 = 60;
 const FALLBACK: ByteSize = ByteSize::mib(1024);
 
 /// What `pool.memory` is when it is not set.
-pub(crate) fn default_budget() -> ByteSize {
+pub fn default_budget() -> ByteSize {
     let host = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
     let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limit = limits(&cgroups, |path| fs::read_to_string(path).ok());

@@ -28,6 +28,7 @@ pub mod units;
 mod upkeep;
 
 pub use config::{InvokerConfig, PoolConfig};
+pub use host_memory::default_budget;
 pub use invoker::Invoker;
 pub use job::{Before, Job, Outcome, Ran, Refusal, StreamEnd};
 pub use key::InstanceKey;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flint_executor_wasm::{WasmConfig, host::Services};
-use flint_invoker::units;
+use flint_invoker::{default_budget, units};
 use flint_model::ByteSize;
 use flint_store::KeyValueQuota;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
@@ -83,7 +83,7 @@ impl WasmSection {
         KeyValueQuota { keys: self.keyvalue_keys, bytes: self.keyvalue_size }
     }
 
-    /// With `memory` for all instances together, if configured.
+    /// With this `pool.memory` for all instances together, or what it is if unset.
     pub(crate) fn config(&self, memory: Option<ByteSize>) -> WasmConfig {
         let Self {
             instances,
@@ -101,7 +101,7 @@ impl WasmSection {
         } = *self;
         WasmConfig {
             instances,
-            memory,
+            memory: Some(memory.unwrap_or_else(default_budget)),
             keep_resident,
             table_keep_resident,
             table_elements,

@@ -1,0 +1,45 @@
+//! The memory that one call has taken of the server's.
+
+use std::sync::Arc;
+
+use crate::{limits::Starved, prepare::Settled, tenant::Tenant};
+
+/// What a call has taken; given back when it is dropped.
+pub(crate) struct Purse {
+    settled: Arc<Settled>,
+    /// The caller's namespace, if the function is another's.
+    guest: Option<Arc<Tenant>>,
+    taken: usize,
+}
+
+impl Purse {
+    pub(crate) fn new(settled: &Arc<Settled>, guest: Option<Arc<Tenant>>) -> Self {
+        Self { settled: Arc::clone(settled), guest, taken: 0 }
+    }
+
+    /// Takes so many bytes more, or says who has no more.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), Starved> {
+        let (ground, tenant) = (&self.settled.ground, self.tenant());
+        if !tenant.memory.take(ground.number, bytes) {
+            return Err(Starved::InItsNamespace);
+        }
+        if !ground.memory.take(ground.number, bytes) {
+            tenant.memory.give_back(ground.number, bytes);
+            return Err(Starved::InTheServer);
+        }
+        self.taken += bytes;
+        Ok(())
+    }
+
+    fn tenant(&self) -> &Tenant {
+        self.guest.as_deref().unwrap_or(&self.settled.tenant)
+    }
+}
+
+impl Drop for Purse {
+    fn drop(&mut self) {
+        let ground = &self.settled.ground;
+        self.tenant().memory.give_back(ground.number, self.taken);
+        ground.memory.give_back(ground.number, self.taken);
+    }
+}
