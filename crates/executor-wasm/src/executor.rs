@@ -180,9 +180,8 @@ impl House {
         let engines = built.len() + usize::from(config.http_0_3);
         let memory = config.memory.map_or(u64::MAX, ByteSize::as_u64);
         let memory = usize::try_from(memory).unwrap_or(usize::MAX);
-        let tenants = Tenants::new(memory, engines);
-        let memory = Arc::new(Budget::new(memory, engines));
-        let open = |number, built, wasi| Ground::open(number, built, wasi, folder, (&services, &memory));
+        let budget = Arc::new(Budget::new(memory, engines));
+        let open = |number, built, wasi| Ground::open(number, built, wasi, folder, (&services, &budget));
         let grounds = built.into_iter().enumerate().map(|(number, built)| open(number, built, Wasi::V0_2));
         let grounds = grounds.collect::<Result<Vec<_>, _>>()?;
         let ground_0_3 = match config.http_0_3 {
@@ -196,6 +195,8 @@ impl House {
         let long = LongWork::start(config.threads).map_err(|error| failed(THREADS)(error.to_string()))?;
         let compiler = Compiler::new(workshop, config.clone());
         let crowd = Crowd::default();
+        let places = grounds.iter().chain(&ground_0_3).map(|ground| ground.size.instances).collect();
+        let tenants = Tenants::new(memory, places);
         Ok(Self { config, grounds, ground_0_3, tenants, crowd, compiler, long, packages, accounts, services })
     }
 }
@@ -392,6 +393,7 @@ impl Executor for WasmExecutor {
     async fn shutdown(&self) {
         if let Some(house) = self.house.get() {
             house.all_grounds().for_each(|ground| ground.slots.close());
+            house.tenants.close();
         }
     }
 }

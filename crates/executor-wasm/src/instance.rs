@@ -10,7 +10,7 @@ use flint_model::{ByteSize, InstanceId, LogStream, Usage};
 use flint_runtimes::outcome;
 use futures_util::future::select_all;
 use tokio::{
-    sync::{SemaphorePermit, SetOnce, oneshot},
+    sync::{SetOnce, oneshot},
     task::JoinHandle,
     time::timeout_at,
 };
@@ -24,6 +24,7 @@ use crate::{
     environment,
     exchange::{Begun, Ended, Exchange, Head, Patience, Source, WHOLE},
     executor::House,
+    held::Held,
     host::{CallSeed, Host, LogSink},
     interrupt::Turn,
     lane,
@@ -35,7 +36,6 @@ use crate::{
     stdio::{Inlet, Outlet},
     streaming::stream,
     tenant::Tenant,
-    ticker::Beat,
 };
 
 /// A function ready to be called, which takes no memory until then.
@@ -51,26 +51,6 @@ pub(crate) struct WasmInstance {
     guest: Option<Arc<Tenant>>,
     relay: Mutex<Option<JoinHandle<()>>>,
     stopped: SetOnce<()>,
-}
-
-/// What a guest holds for longer than its store, whose drop gives the pool its slots back.
-struct Held {
-    settled: Arc<Settled>,
-    _beat: Beat,
-}
-
-impl Held {
-    /// Takes over places of the engine's, which are released on drop.
-    fn new(settled: &Arc<Settled>, places: SemaphorePermit<'_>) -> Self {
-        places.forget();
-        Self { settled: Arc::clone(settled), _beat: settled.ground.ticker.during() }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.settled.ground.slots.add_permits(self.settled.places as usize);
-    }
 }
 
 impl WasmInstance {
@@ -91,32 +71,30 @@ impl WasmInstance {
         let settled = &self.artefact.settled;
         let own = lane::of_this_thread() % settled.len();
         let (before, from_own) = settled.split_at(own);
-        let in_turn = from_own.iter().chain(before);
-        let mut free = in_turn.filter_map(|settled| {
-            let places = settled.ground.slots.try_acquire_many(settled.places).ok()?;
-            Some((settled, places))
-        });
-        let (settled, places) = match free.next() {
-            Some(free) => free,
-            None => self.wait(pace).await?,
-        };
-        Ok(Held::new(settled, places))
+        let mut in_turn = from_own.iter().chain(before);
+        match in_turn.find_map(|settled| Held::at_once(settled, self.guest.as_ref())) {
+            Some(held) => Ok(held),
+            None => self.wait(pace).await,
+        }
     }
 
     /// Waits for places on any engine.
-    async fn wait(&self, pace: &Pace) -> Result<(&Arc<Settled>, SemaphorePermit<'_>), Fault> {
+    async fn wait(&self, pace: &Pace) -> Result<Held, Fault> {
         let (settled, crowd) = (&self.artefact.settled, &self.house.crowd);
         crowd.waited.fetch_add(1, Ordering::Relaxed);
-        let places =
-            settled.iter().map(|settled| Box::pin(settled.ground.slots.acquire_many(settled.places)));
+        let places = settled.iter().map(|settled| Box::pin(Held::in_turn(settled, self.guest.as_ref())));
         match timeout_at(pace.deadline().into(), select_all(places)).await {
-            Ok((Ok(places), at, _)) => Ok((&settled[at], places)),
-            Ok((Err(_), ..)) => Err(platform("the server is shutting down")),
+            Ok((Some(held), ..)) => Ok(held),
+            Ok((None, ..)) => Err(platform("the server is shutting down")),
             Err(_) => {
                 crowd.refused.fetch_add(1, Ordering::Relaxed);
                 let instances: u32 = settled.iter().map(|settled| settled.ground.size.instances).sum();
+                let whose = match settled.iter().any(|settled| settled.has_room()) {
+                    true => "the namespace's three quarters of the",
+                    false => "all",
+                };
                 Err(platform(&format!(
-                    "all {instances} Wasm instances were in use until the time limit passed; the pool is bounded by {}",
+                    "{whose} {instances} Wasm instances were in use until the time limit passed; the pool is bounded by {}",
                     settled[0].ground.size.bound
                 )))
             }

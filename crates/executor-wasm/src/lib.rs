@@ -26,6 +26,7 @@ mod environment;
 mod exchange;
 mod executor;
 mod fault;
+mod held;
 pub mod host;
 mod instance;
 mod interrupt;

@@ -2,12 +2,16 @@
 
 use wasmtime::{ResourceLimiter, Result};
 
-use crate::purse::Purse;
+use crate::{
+    pool::{self, MOST_PLACES},
+    purse::Purse,
+};
 
 /// More than any toolchain puts into one component.
 pub(crate) const INSTANCES: usize = 512;
-const TABLES: usize = 512;
-const MEMORIES: usize = 64;
+/// What the places that an instance may take have room for.
+const MEMORIES: usize = MOST_PLACES as usize;
+const TABLES: usize = (MOST_PLACES * pool::TABLES) as usize;
 /// What an element of a table takes, in bytes.
 const ELEMENT: usize = 8;
 

@@ -20,7 +20,9 @@ const LEAST_MEMORY: u64 = 64 << 10;
 /// More slots would be address space that no present host can fill.
 const MOST: u64 = 20_000;
 /// Tables per place, since a component's adapters have tables of their own.
-const TABLES: u32 = 2;
+pub(crate) const TABLES: u32 = 2;
+/// Most places that one instance takes, so that few do not take all.
+pub(crate) const MOST_PLACES: u32 = 16;
 /// The kernel's default.
 const DEFAULT_MAP_COUNT: u64 = 65_530;
 

@@ -20,6 +20,7 @@ use crate::{
     host::Grants,
     key,
     packages::{Assets, Package},
+    pool::MOST_PLACES,
     preinit,
     shelf::Linked,
     tenant::Tenant,
@@ -55,10 +56,22 @@ pub(crate) struct Settled {
     pub(crate) places: u32,
     pub(crate) ground: Arc<Ground>,
     /// The function's namespace.
-    pub(crate) tenant: Arc<Tenant>,
+    tenant: Arc<Tenant>,
     pub(crate) grants: Arc<Grants>,
     /// Held so that a collection does not remove them.
     _assets: Option<Arc<Assets>>,
+}
+
+impl Settled {
+    /// The namespace that a call is charged to; `guest` is the caller's, if the function is another's.
+    pub(crate) fn tenant<'a>(&'a self, guest: Option<&'a Arc<Tenant>>) -> &'a Tenant {
+        guest.unwrap_or(&self.tenant)
+    }
+
+    /// Whether the engine has places for an instance.
+    pub(crate) fn has_room(&self) -> bool {
+        self.ground.slots.available_permits() >= self.places as usize
+    }
 }
 
 /// The result of preparing a function.
@@ -250,6 +263,13 @@ fn not_kept(detail: String) -> PrepareError {
 /// Checks the needs that are known before it runs against the limits.
 fn fits(compiled: &Compiled, function: &Function, table_elements: u32) -> Result<(), PrepareError> {
     let Some(needs) = compiled.needs() else { return Ok(()) };
+    let places = compiled.places();
+    if places > MOST_PLACES {
+        let (memories, tables) = (needs.num_memories, needs.num_tables);
+        return Err(PrepareError::Code(format!(
+            "the code has {memories} memories and {tables} tables, for which an instance takes {places} places of the pool, more than the {MOST_PLACES} allowed: build it of fewer modules or components"
+        )));
+    }
     let memory = needs.max_initial_memory_size.unwrap_or_default().saturating_mul(PAGE);
     let allowed = function.limits.memory;
     if memory > allowed.as_u64() {

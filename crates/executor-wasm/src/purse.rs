@@ -19,7 +19,7 @@ impl Purse {
 
     /// Takes so many bytes more, or says who has no more.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<(), Starved> {
-        let (ground, tenant) = (&self.settled.ground, self.tenant());
+        let (ground, tenant) = (&self.settled.ground, self.settled.tenant(self.guest.as_ref()));
         if !tenant.memory.take(ground.number, bytes) {
             return Err(Starved::InItsNamespace);
         }
@@ -30,16 +30,12 @@ impl Purse {
         self.taken += bytes;
         Ok(())
     }
-
-    fn tenant(&self) -> &Tenant {
-        self.guest.as_deref().unwrap_or(&self.settled.tenant)
-    }
 }
 
 impl Drop for Purse {
     fn drop(&mut self) {
         let ground = &self.settled.ground;
-        self.tenant().memory.give_back(ground.number, self.taken);
+        self.settled.tenant(self.guest.as_ref()).memory.give_back(ground.number, self.taken);
         ground.memory.give_back(ground.number, self.taken);
     }
 }

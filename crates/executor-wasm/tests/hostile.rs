@@ -319,6 +319,11 @@ async fn table_bombs_stay_within_the_limit() {
     let many = "(table 1 funcref)".repeat(1000);
     let many = refused(&house, &core(&many, "")).await;
     assert!(many.contains("table"), "{many}");
+    let module = format!("(core module $m {})", "(table 1 funcref)".repeat(3));
+    let modules = "(core instance (instantiate $m))".repeat(11);
+    let component = HELLO_COMPONENT.replacen("(component", &format!("(component {module} {modules}"), 1);
+    let many = house.refused(Contract::WasiCommand, &wat(&component)).await;
+    assert!(many.contains("33 tables, for which an instance takes 17 places"), "{many}");
     all_is_well(&house).await;
 }
 
@@ -463,7 +468,8 @@ async fn machine_code_of_others_is_never_run() {
 
 #[tokio::test]
 async fn many_bombs_at_once_leave_room_for_others() {
-    let house = Arc::new(House::with(WasmConfig { instances: Some(8), ..WasmConfig::default() }));
+    // Of which one namespace has eight.
+    let house = Arc::new(House::with(WasmConfig { instances: Some(10), ..WasmConfig::default() }));
     let bomb = core("", "(loop $l (drop (memory.grow (i32.const 1))) (br $l))");
     let instance = house.start_with(Contract::WasmCore, &bomb, limits()).await;
     let call = |limit| -> Call { json_call(Bytes::from_static(b"{}"), limit) };
@@ -474,7 +480,7 @@ async fn many_bombs_at_once_leave_room_for_others() {
             tokio::spawn(async move { done(instance.invoke(call).await) })
         })
         .collect();
-    // All places are taken; a call waits for one until its own deadline.
+    // All places of its namespace are taken; a call waits for one until its own deadline.
     all_is_well(&house).await;
     for bomb in bombs {
         let ended = bomb.await.unwrap();

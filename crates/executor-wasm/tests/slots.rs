@@ -30,9 +30,10 @@ fn with_memories(count: usize, during: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn who_has_many_memories_takes_as_many_places() {
-    let house = House::with(WasmConfig { instances: Some(4), ..WasmConfig::default() });
+    // Of which a namespace has six.
+    let house = House::with(WasmConfig { instances: Some(8), ..WasmConfig::default() });
     let start = async |during: &str| {
-        house.start_with(Contract::WasiCommand, &with_memories(3, during), limits()).await
+        house.start_with(Contract::WasiCommand, &with_memories(5, during), limits()).await
     };
     let (looping, quick) = (start("(loop $l (br $l))").await, start("").await);
     let looping = tokio::spawn(async move { done(looping.invoke(json_call("", SHORT)).await) });
@@ -42,6 +43,30 @@ async fn who_has_many_memories_takes_as_many_places() {
     let waited = done(quick.invoke(json_call("", AMPLE)).await);
     assert!(waited.result.is_ok(), "{waited:?}");
     assert_eq!(looping.await.unwrap().fault(), &Fault::Deadline);
+}
+
+#[tokio::test]
+async fn a_namespace_leaves_others_a_quarter() {
+    let house = House::with(WasmConfig { instances: Some(16), ..WasmConfig::default() });
+    let looping = with_memories(6, "(loop $l (br $l))");
+    let looping = house.start_with(Contract::WasiCommand, &looping, limits()).await;
+    let call = || {
+        let looping = Arc::clone(&looping);
+        tokio::spawn(async move { done(looping.invoke(json_call("", SHORT)).await) })
+    };
+    let mut holding = vec![call(), call()];
+    tokio::task::yield_now().await;
+    // One more than the namespace's twelve, which does not stand before others either.
+    let waiting = call();
+    tokio::task::yield_now().await;
+    let other = house.start_elsewhere(Contract::WasmCore, &core("", "")).await;
+    assert_eq!(done(other.invoke(json_call("{}", SHORT)).await).json(), serde_json::json!({}));
+    let refused = waiting.await.unwrap();
+    let Fault::Platform { cause } = refused.fault() else { panic!("{:?}", refused.fault()) };
+    assert!(cause.contains("three quarters of the 16 Wasm instances"), "{cause}");
+    for held in holding.drain(..) {
+        assert_eq!(held.await.unwrap().fault(), &Fault::Deadline);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -147,6 +147,14 @@ impl House {
         self.executor.start(&prepared, context()).await.map(|started| started.instance).unwrap()
     }
 
+    /// A function of another namespace.
+    pub(crate) async fn start_elsewhere(&self, contract: Contract, code: &[u8]) -> Arc<dyn Instance> {
+        let mut source = function(contract, code, limits());
+        Arc::get_mut(&mut source.function).unwrap().path = "other/wasm".parse().unwrap();
+        let prepared = self.prepare(source).await.unwrap();
+        self.executor.start(&prepared, context()).await.map(|started| started.instance).unwrap()
+    }
+
     /// Waits until no guest is left: one that was computing at its deadline goes as soon as it gives way, which
     /// may be after its call's end.
     pub(crate) async fn until_no_guest(&self) {

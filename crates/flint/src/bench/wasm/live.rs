@@ -11,6 +11,9 @@ use http::{HeaderMap, Method};
 
 use super::engine;
 
+/// Places that are lost to rounding, at most two for each engine.
+const ENGINES: usize = 32;
+
 /// Memory of this process per instance, in bytes.
 pub(super) struct Live {
     pub(super) instances: usize,
@@ -22,8 +25,10 @@ pub(super) struct Live {
 
 /// Brings up this many instances of a component that answers and then waits for ever.
 pub(super) async fn held(folder: &std::path::Path, code: Vec<u8>, instances: usize) -> anyhow::Result<Live> {
-    let executor = engine::open(folder, instances as u32)?;
-    if executor.pool_size().instances < instances as u32 {
+    // One namespace has three quarters of the places, on each engine.
+    let places = (instances + instances / 3 + ENGINES) as u32;
+    let executor = engine::open(folder, places)?;
+    if executor.pool_size().instances < places - ENGINES as u32 {
         bail!("the host allows {} instances: {}", executor.pool_size().instances, executor.pool_size().bound);
     }
     let prepared = engine::prepare(&executor, "live", Contract::WasiHttp, code).await?;
