@@ -66,7 +66,7 @@ impl Controller {
         let verdict = match self.run_built_in(call, built_in, body).await {
             Ok(result) => {
                 let body = Bytes::from(result.to_string());
-                Verdict::of_reply(Reply { head: ReplyHead::Json, body }, false)
+                Verdict::of_reply(Reply { head: ReplyHead::Json, body }, None)
             }
             Err(error) => {
                 let cause = error.detail().unwrap_or_else(|| error.to_string());

@@ -108,7 +108,10 @@ impl Controller {
             Outcome::Ended { result, end } => {
                 let wants_http = call.accepts != Accepts::Json;
                 let verdict = match result {
-                    Ok(reply) => Verdict::of_reply(reply, wants_http),
+                    Ok(reply) => {
+                        let most = self.config.limits.bounds.max_result;
+                        Verdict::of_reply(reply, wants_http.then_some(most))
+                    }
                     Err(fault) => {
                         let fault = self.told(&call.namespace, fault).await;
                         Verdict::of_fault(&fault, Phase::Run, limits.timeout).for_caller(wants_http)
@@ -169,12 +172,13 @@ impl Controller {
         end: oneshot::Receiver<StreamEnd>,
     ) -> (Draft, Verdict, CallEnd) {
         let time_limit = call.callable.function.limits.timeout;
-        let collected = collect(body, self.config.limits.bounds.max_result).await;
+        let most = self.config.limits.bounds.max_result;
+        let collected = collect(body, most).await;
         let (end, draft) = ended(end, draft).await;
         let verdict = match (collected, &end.fault) {
             (_, Some(fault)) => Verdict::of_fault(fault, Phase::Run, time_limit),
             (Ok(body), None) => {
-                Verdict::of_reply(Reply { head: ReplyHead::Http { status, headers }, body }, true)
+                Verdict::of_reply(Reply { head: ReplyHead::Http { status, headers }, body }, Some(most))
             }
             (Err(fault), None) => {
                 Verdict::of_fault(&self.told(&call.namespace, fault).await, Phase::Run, time_limit)
@@ -197,7 +201,7 @@ impl Controller {
         let (end, draft) = ended(end, draft).await;
         let verdict = match (collected, &end.fault) {
             (_, Some(fault)) => Verdict::of_fault(fault, Phase::Run, time_limit),
-            (Ok(body), None) => Verdict::of_reply(Reply { head, body }, false),
+            (Ok(body), None) => Verdict::of_reply(Reply { head, body }, None),
             (Err(fault), None) => {
                 Verdict::of_fault(&self.told(&call.namespace, fault).await, Phase::Run, time_limit)
             }
@@ -215,10 +219,10 @@ impl Controller {
         mut pieces: BodyReceiver,
         end: oneshot::Receiver<StreamEnd>,
     ) -> Attempted {
-        let limit = self.config.limits.bounds.max_result.as_u64();
+        let most = self.config.limits.bounds.max_result;
         let mut whole = Some(Vec::new());
         while let Some(Ok(piece)) = pieces.recv().await {
-            whole = whole.filter(|whole| (whole.len() + piece.len()) as u64 <= limit);
+            whole = whole.filter(|whole| (whole.len() + piece.len()) as u64 <= most.as_u64());
             if let Some(whole) = &mut whole {
                 whole.extend_from_slice(&piece);
             }
@@ -230,7 +234,7 @@ impl Controller {
             (None, None) => Verdict::of_http_head(status, &headers),
             (Some(whole), None) => {
                 let head = ReplyHead::Http { status, headers };
-                Verdict::of_reply(Reply { head, body: whole.into() }, true)
+                Verdict::of_reply(Reply { head, body: whole.into() }, Some(most))
             }
         };
         Attempted::Over { draft, verdict, end }

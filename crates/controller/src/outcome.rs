@@ -84,17 +84,19 @@ impl Verdict {
         Self::error(Status::ApplicationError, why)
     }
 
-    /// The outcome of an answer. With `wants_http` the caller can take any HTTP answer; otherwise it has to
-    /// be JSON.
-    pub(crate) fn of_reply(reply: Reply, wants_http: bool) -> Self {
-        match reply.head {
-            ReplyHead::Json => Self::of_json(&reply.body),
-            ReplyHead::Http { status, headers } if wants_http => Self::of_http(status, headers, reply.body),
-            ReplyHead::Http { status, .. } if status.is_success() => match is_document(&reply.body) {
+    /// The outcome of an answer. A caller that `takes_http` can take any, of which the record has JSON up to
+    /// this size; otherwise it has to be JSON.
+    pub(crate) fn of_reply(reply: Reply, takes_http: Option<ByteSize>) -> Self {
+        match (reply.head, takes_http) {
+            (ReplyHead::Json, _) => Self::of_json(&reply.body),
+            (ReplyHead::Http { status, headers }, Some(most)) => {
+                Self::of_http(status, headers, reply.body, most)
+            }
+            (ReplyHead::Http { status, .. }, None) if status.is_success() => match is_document(&reply.body) {
                 true => Self::of_json(&reply.body),
                 false => Self::invalid(&String::from_utf8_lossy(&reply.body)),
             },
-            ReplyHead::Http { .. } => match error_member(&reply.body) {
+            (ReplyHead::Http { .. }, None) => match error_member(&reply.body) {
                 Some(error) => Self::new(Status::DeveloperError, error),
                 None => Self::invalid(&String::from_utf8_lossy(&reply.body)),
             },
@@ -115,11 +117,12 @@ impl Verdict {
         }
     }
 
-    /// The outcome of an HTTP answer that is passed to the caller. The record contains it only if it is JSON.
-    fn of_http(status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
+    /// The outcome of an HTTP answer that is passed to the caller. The record contains it only if it is JSON
+    /// of at most this size.
+    fn of_http(status: StatusCode, headers: HeaderMap, body: Bytes, most: ByteSize) -> Self {
         let mut verdict = Self::of_http_head(status, &headers);
         verdict.response.size = ByteSize::bytes(body.len() as u64);
-        if is_json(&headers) && is_document(&body) {
+        if body.len() as u64 <= most.as_u64() && is_json(&headers) && is_document(&body) {
             verdict.response.result = serde_json::from_slice::<&RawValue>(&body).ok().map(ToOwned::to_owned);
             verdict.response.content_type = None;
         }
@@ -279,14 +282,14 @@ mod tests {
     fn json_reply(body: &'static str) -> (u8, String) {
         shown(&Verdict::of_reply(
             Reply { head: ReplyHead::Json, body: Bytes::from_static(body.as_bytes()) },
-            false,
+            None,
         ))
     }
 
     fn http_reply(status: u16, body: &'static str) -> (u8, String) {
         let head =
             ReplyHead::Http { status: StatusCode::from_u16(status).unwrap(), headers: HeaderMap::new() };
-        shown(&Verdict::of_reply(Reply { head, body: Bytes::from_static(body.as_bytes()) }, false))
+        shown(&Verdict::of_reply(Reply { head, body: Bytes::from_static(body.as_bytes()) }, None))
     }
 
     #[test]
@@ -333,11 +336,14 @@ mod tests {
             head: ReplyHead::Http { status: StatusCode::NOT_FOUND, headers: headers.clone() },
             body: Bytes::from_static(body.as_bytes()),
         };
-        let verdict = Verdict::of_reply(reply(&headers, "\u{1}\u{2}"), true);
+        let most = Some(ByteSize::bytes(7));
+        let verdict = Verdict::of_reply(reply(&headers, "\u{1}\u{2}"), most);
         assert_eq!((shown(&verdict), verdict.response.size), ((1, String::new()), ByteSize::bytes(2)));
         assert_eq!(verdict.response.content_type.as_deref(), Some("image/jpeg"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json; charset=utf-8"));
-        let verdict = Verdict::of_reply(reply(&headers, "{\"a\":1}"), true);
+        let verdict = Verdict::of_reply(reply(&headers, "{\"a\":12}"), most);
+        assert!(verdict.response.result.is_none() && verdict.http.is_some(), "longer than a result may be");
+        let verdict = Verdict::of_reply(reply(&headers, "{\"a\":1}"), most);
         assert_eq!((shown(&verdict), verdict.response.content_type), ((1, "{\"a\":1}".to_owned()), None));
         assert_eq!(verdict.http.unwrap().0, StatusCode::NOT_FOUND);
     }

@@ -108,12 +108,17 @@ pub(crate) struct Metered<F> {
 
 impl<F> Metered<F> {
     pub(crate) fn new(work: F) -> (Self, Spent) {
-        let spent = Arc::new(AtomicU64::new(0));
-        (Self { work, spent: Arc::clone(&spent) }, Spent(spent))
+        Self::after(Spent::default(), work)
+    }
+
+    /// Work that goes on after other work of the same call.
+    pub(crate) fn after(spent: Spent, work: F) -> (Self, Spent) {
+        (Self { work, spent: Arc::clone(&spent.0) }, spent)
     }
 }
 
 /// The CPU time so far, in ns.
+#[derive(Default)]
 pub(crate) struct Spent(Arc<AtomicU64>);
 
 impl Spent {

@@ -19,8 +19,8 @@ use wasmtime::Store;
 use crate::{
     answer::{self, Wanted},
     breach::Breach,
-    contracts::{self, Code, CoreModule, Given},
-    drive::{Metered, Work},
+    contracts::{self, Code, CoreModule, Given, Long},
+    drive::{Metered, Spent, Work},
     environment,
     exchange::{Begun, Ended, Exchange, Head, Patience, Source, WHOLE},
     executor::House,
@@ -28,7 +28,7 @@ use crate::{
     host::{CallSeed, Host, LogSink},
     interrupt::Turn,
     lane,
-    limits::Limits,
+    limits::{Limits, Starved},
     prepare::{Artefact, Settled},
     purse::Purse,
     running::{Running, fault_of, platform, usage},
@@ -51,6 +51,18 @@ pub(crate) struct WasmInstance {
     guest: Option<Arc<Tenant>>,
     relay: Mutex<Option<JoinHandle<()>>>,
     stopped: SetOnce<()>,
+}
+
+/// How far the call of a core module has come.
+enum Ran {
+    Over {
+        /// The result; or why it is none.
+        bytes: wasmtime::Result<Result<Bytes, Fault>>,
+        memory: usize,
+        starved: Starved,
+    },
+    /// Its result is passed on out of its memory.
+    Pours(Long, Store<State>, Held),
 }
 
 impl WasmInstance {
@@ -138,34 +150,52 @@ impl WasmInstance {
             gate: None,
         };
         let store = self.store(&held.settled, seed, &running.pace);
-        let longest = if running.wanted.json { running.wanted.max_result } else { u64::MAX };
+        let Wanted { json, max_result } = running.wanted;
+        let longest = if json { max_result } else { max_result.max(WHOLE as u64) };
         let (work, spent) = Metered::new(Box::pin(async move {
-            let (_held, mut store) = (held, store);
-            let given = code.run(&mut store, &body, longest).await;
+            let (held, mut store) = (held, store);
+            let bytes = match code.run(&mut store, &body, longest).await {
+                Ok(Given::Long(long)) if !json => return Ran::Pours(long, store, held),
+                Ok(Given::Long(long)) => {
+                    Ok(Err(outcome::too_large(long.size(), max_result, long.bytes(&store))))
+                }
+                Ok(Given::Bytes(bytes)) => Ok(Ok(bytes)),
+                Err(error) => Err(error),
+            };
             let limits = &store.data().limits;
-            let (memory, starved) = (limits.used(), limits.starved);
-            drop(store);
-            (given, memory, starved)
+            Ran::Over { bytes, memory: limits.used(), starved: limits.starved }
         }));
-        let (given, memory, starved) = match self.house.long.drive(Box::pin(work), &running.pace).await {
-            Ok(ended) => ended,
+        let (bytes, memory, starved) = match self.house.long.drive(Box::pin(work), &running.pace).await {
+            Ok(Ran::Over { bytes, memory, starved }) => (bytes, memory, starved),
+            Ok(Ran::Pours(long, mut store, held)) => {
+                let outlet = Outlet::default();
+                let source = Source::Stdout(outlet.clone());
+                let guest = Box::pin(async move {
+                    let _held = held;
+                    let outcome = long.pour(&mut store, outlet).await;
+                    ended(&store, outcome)
+                });
+                return self.run_exchange(running, guest, source, spent).await;
+            }
             Err(cut) => return running.done(Err(fault_of(cut)), usage(&spent, None)),
         };
-        let wanted = running.wanted;
-        let result = match given {
-            Ok(Given::Bytes(bytes)) if wanted.json => outcome::json(bytes, wanted.max_result),
-            Ok(Given::Bytes(bytes)) => answer::of_bytes(bytes, wanted),
-            Ok(Given::TooLong(size, beginning)) => {
-                Err(outcome::too_large(size, wanted.max_result, &beginning))
-            }
-            Err(error) => {
-                return running.failed(&error, starved, usage(&spent, Some(memory)));
-            }
-        };
-        running.done(result, usage(&spent, Some(memory)))
+        let (wanted, usage) = (running.wanted, usage(&spent, Some(memory)));
+        match bytes {
+            Ok(Ok(bytes)) if json => running.done(outcome::json(bytes, max_result), usage),
+            Ok(Ok(bytes)) => running.done(answer::of_bytes(bytes, wanted), usage),
+            Ok(Err(fault)) => running.done(Err(fault), usage),
+            Err(error) => running.failed(&error, starved, usage),
+        }
     }
 
-    async fn run_exchange(&self, running: Running, guest: Work<Ended>, source: Source) -> Invoked {
+    /// `before` is what the call has spent so far.
+    async fn run_exchange(
+        &self,
+        running: Running,
+        guest: Work<Ended>,
+        source: Source,
+        before: Spent,
+    ) -> Invoked {
         let patience = match (&source, running.wanted.json) {
             // A program's answer has no head; its type is known at its end.
             (Source::Stdout(_), _) | (Source::Http { .. }, true) => Patience { bytes: WHOLE, waits: false },
@@ -181,7 +211,7 @@ impl WasmInstance {
             }
             (begun, exchange)
         };
-        let (work, spent) = Metered::new(Box::pin(begin));
+        let (work, spent) = Metered::after(before, Box::pin(begin));
         match self.house.long.drive(Box::pin(work), &running.pace).await {
             Err(cut) => running.done(Err(fault_of(cut)), usage(&spent, None)),
             Ok((Begun::Whole, exchange)) => running.whole(exchange, None, &spent),
@@ -227,7 +257,7 @@ impl Instance for WasmInstance {
                     let outcome = program.run(&mut store).await;
                     ended(&store, outcome)
                 });
-                self.run_exchange(running, guest, Source::Stdout(outlet)).await
+                self.run_exchange(running, guest, Source::Stdout(outlet), Spent::default()).await
             }
             Code::Http(component) => {
                 let component = Arc::clone(component);
@@ -251,7 +281,7 @@ impl Instance for WasmInstance {
                     ended(&store, outcome)
                 });
                 let source = Source::Http { head: Head::Awaited(responded), body: None };
-                self.run_exchange(running, guest, source).await
+                self.run_exchange(running, guest, source, Spent::default()).await
             }
         }
     }

@@ -2,10 +2,11 @@
 
 mod support;
 
-use flint_executor::{Fault, ReplyHead};
+use flint_executor::{Call, CallHead, Fault, Invoked, ReplyHead};
 use flint_model::{ByteSize, Contract, FunctionLimits};
+use http::{HeaderMap, Method};
 use serde_json::json;
-use support::{AMPLE, House, SHORT, call, done, json_call, wat};
+use support::{AMPLE, House, SHORT, call, core, done, json_call, limits, wat};
 
 const CORE: &str = include_str!("modules/core.wat");
 
@@ -81,6 +82,41 @@ async fn a_result_that_is_too_large_is_said() {
     };
     assert!(beginning.len() == 1000 && beginning.starts_with(b"{\"big\":\"xxx"));
     assert_eq!(call(&instance, "big").await.json()["big"].as_str().map(str::len), Some(100_000));
+}
+
+#[tokio::test]
+async fn a_long_answer_to_a_request_stays_in_the_instance_until_it_is_taken() {
+    const LENGTH: usize = 4 << 20;
+    let house = House::new();
+    let fill =
+        "(drop (memory.grow (i32.const 63))) (memory.fill (i32.const 0) (i32.const 120) (i32.const 4194304))";
+    let long = core("", &format!("{fill} (return (i64.const 0x400000))"));
+    let instance = house.start_with(Contract::WasmCore, &long, limits()).await;
+    let request = |limit| {
+        let (path, query) = ("/".to_owned(), String::new());
+        let head = CallHead { method: Method::GET, path, query, headers: HeaderMap::new() };
+        Call { head: Some(Box::new(head)), ..json_call("", limit) }
+    };
+    let invoked = instance.invoke(request(AMPLE)).await;
+    let Invoked::Streaming { mut body, end, .. } = invoked else { panic!("no stream: {invoked:?}") };
+    assert_eq!(house.executor.live(), 1, "the memory is still charged");
+    let mut length = 0;
+    while let Some(piece) = body.recv().await {
+        let piece = piece.expect("it goes well");
+        assert!(piece.iter().all(|byte| *byte == b'x'));
+        length += piece.len();
+    }
+    assert_eq!(length, LENGTH);
+    let end = end.await.unwrap();
+    assert_eq!((end.fault, end.usage.memory_peak), (None, Some(ByteSize::mib(4))));
+    house.until_no_guest().await;
+
+    // Who does not take it loses it at the deadline.
+    let invoked = instance.invoke(request(SHORT)).await;
+    let Invoked::Streaming { body, end, .. } = invoked else { panic!("no stream: {invoked:?}") };
+    assert_eq!(end.await.unwrap().fault, Some(Fault::Deadline));
+    drop(body);
+    house.until_no_guest().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -1,10 +1,16 @@
 //! Contract `wasm-core`: pointer and length in, pointer and length out; see docs/wasm-core-abi.md.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use flint_executor::PrepareError;
-use wasmtime::{ExternType, FuncType, InstancePre, Linker, Module, ModuleExport, Store, ValType};
+use tokio::io::AsyncWriteExt as _;
+use wasmtime::{ExternType, FuncType, InstancePre, Linker, Memory, Module, ModuleExport, Store, ValType};
 
-use crate::state::State;
+use crate::{
+    state::State,
+    stdio::{Outlet, WINDOW},
+};
 
 /// A module's exports, looked up once.
 #[repr(align(128))]
@@ -19,8 +25,34 @@ pub(crate) struct CoreModule {
 /// The result of a function.
 pub(crate) enum Given {
     Bytes(Bytes),
-    /// Longer than allowed: its size and its beginning.
-    TooLong(u64, Bytes),
+    /// Longer than is taken as a whole.
+    Long(Long),
+}
+
+/// A result that is still in its instance's memory.
+pub(crate) struct Long {
+    memory: Memory,
+    range: Range<usize>,
+}
+
+impl Long {
+    pub(crate) fn size(&self) -> u64 {
+        self.range.len() as u64
+    }
+
+    pub(crate) fn bytes<'a>(&self, store: &'a Store<State>) -> &'a [u8] {
+        &self.memory.data(store)[self.range.clone()]
+    }
+
+    /// Writes it piece by piece, as it is taken.
+    pub(crate) async fn pour(self, store: &mut Store<State>, mut outlet: Outlet) -> wasmtime::Result<()> {
+        for at in (0..self.range.len()).step_by(WINDOW) {
+            let rest = &self.bytes(store)[at..];
+            let piece = Bytes::copy_from_slice(&rest[..rest.len().min(WINDOW)]);
+            outlet.write_all(&piece).await?;
+        }
+        Ok(())
+    }
 }
 
 impl CoreModule {
@@ -51,7 +83,7 @@ impl CoreModule {
         Ok(Self { pre, memory, alloc, call, initialize })
     }
 
-    /// Runs one call in an instance of its own. Copies at most `longest` bytes of the result.
+    /// Runs one call in an instance of its own. Copies the result if it has at most `longest` bytes.
     pub(crate) async fn run(
         &self,
         store: &mut Store<State>,
@@ -91,14 +123,14 @@ impl CoreModule {
             wasmtime::bail!("flint_call gave {len} bytes at {at}, which is outside the memory")
         };
         if u64::from(len) > longest {
-            let beginning = &given[..usize::try_from(longest).unwrap_or(given.len())];
-            return Ok(Given::TooLong(len.into(), Bytes::copy_from_slice(beginning)));
+            let range = at as usize..at as usize + len as usize;
+            return Ok(Given::Long(Long { memory, range }));
         }
         Ok(Given::Bytes(Bytes::copy_from_slice(given)))
     }
 }
 
-fn range(at: u32, len: u32) -> Option<std::ops::Range<usize>> {
+fn range(at: u32, len: u32) -> Option<Range<usize>> {
     Some(at as usize..(at as usize).checked_add(len as usize)?)
 }
 

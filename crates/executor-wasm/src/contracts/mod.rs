@@ -13,7 +13,7 @@ use wasmtime::component::Component;
 use wasmtime::{Engine, InstancePre, Linker, Module, ResourcesRequired, component};
 
 pub(crate) use self::{
-    core::{CoreModule, Given},
+    core::{CoreModule, Given, Long},
     http::{HttpComponent, Responded, request},
     program::Program,
 };
