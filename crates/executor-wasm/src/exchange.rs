@@ -14,7 +14,7 @@ use http_body::Body as _;
 use tokio::sync::oneshot;
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
-use crate::{contracts::Responded, drive::Work, limits::Starved, state::Pace, stdio::Outlet};
+use crate::{contracts::Responded, cut::cut, drive::Work, limits::Starved, state::Pace, stdio::Outlet};
 
 /// An answer up to this length is returned whole; a longer one is streamed.
 pub(crate) const WHOLE: usize = 1 << 20;
@@ -236,7 +236,7 @@ impl Exchange {
                         Poll::Ready(Some(()))
                     }
                     Poll::Ready(Some(Err(error))) => {
-                        (*slot, self.broken) = (None, Some(error.to_string()));
+                        (*slot, self.broken) = (None, Some(cut(error)));
                         Poll::Ready(None)
                     }
                     Poll::Ready(None) => {

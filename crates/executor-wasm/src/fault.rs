@@ -1,12 +1,17 @@
 //! Translates errors of a guest into Flint's faults.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
 use flint_executor::Fault;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
-use crate::{interrupt::DeadlinePassed, limits::Starved, link::Failed};
+use crate::{
+    cut::{cut, up_to},
+    interrupt::DeadlinePassed,
+    limits::Starved,
+    link::Failed,
+};
 
 /// The longest function name that is shown, since the code's author chose it.
 const LONGEST_NAME: usize = 500;
@@ -20,7 +25,7 @@ pub(crate) fn of(error: &wasmtime::Error, starved: Starved, last_words: Option<S
         return Fault::Deadline;
     }
     if let Some(Failed(message)) = error.downcast_ref() {
-        return Fault::Developer { message: message.clone() };
+        return Fault::Developer { message: cut(message) };
     }
     if let Some(limit) = error.downcast_ref::<PoolConcurrencyLimitError>() {
         let cause = format!("{limit}: raise wasm.instances (`flint doctor` says what bounds it)");
@@ -32,7 +37,7 @@ pub(crate) fn of(error: &wasmtime::Error, starved: Starved, last_words: Option<S
         Starved::InItsNamespace => return Fault::Platform { cause: NAMESPACE_IS_FULL.to_owned() },
         Starved::InTheServer => return Fault::Platform { cause: SERVER_IS_FULL.to_owned() },
     }
-    let said = last_words.map(|words| format!(": {words}")).unwrap_or_default();
+    let said = last_words.map(|words| format!(": {}", cut(words))).unwrap_or_default();
     if let Some(I32Exit(code)) = error.downcast_ref() {
         return Fault::Developer { message: format!("the program ended with exit code {code}{said}") };
     }
@@ -44,7 +49,7 @@ pub(crate) fn of(error: &wasmtime::Error, starved: Starved, last_words: Option<S
             format!("the function gave up (wasm `unreachable`: a panic or abort){said}")
         }
         Some(trap) => format!("{trap}{said}"),
-        None => format!("{}{said}", error.root_cause()),
+        None => cut(error.root_cause()) + &said,
     };
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
         append(&mut message, backtrace);
@@ -65,20 +70,7 @@ fn append(message: &mut String, backtrace: &WasmBacktrace) {
 
 /// Removes Rust's mangling and hash.
 fn demangled(name: &str) -> String {
-    let mut shown = Short(String::new());
-    let whole = write!(shown, "{:#}", rustc_demangle::demangle(name)).is_ok();
-    if whole { shown.0 } else { shown.0 + "…" }
-}
-
-/// Accepts up to [`LONGEST_NAME`] bytes.
-struct Short(String);
-
-impl Write for Short {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let fits = text.floor_char_boundary(LONGEST_NAME - self.0.len());
-        self.0.push_str(&text[..fits]);
-        if fits < text.len() { Err(fmt::Error) } else { Ok(()) }
-    }
+    up_to(LONGEST_NAME, format_args!("{:#}", rustc_demangle::demangle(name)))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod cache;
 mod compile;
 mod config;
 mod contracts;
+mod cut;
 mod drive;
 mod engine;
 mod environment;

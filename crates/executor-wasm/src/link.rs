@@ -3,7 +3,7 @@
 use flint_model::LogStream;
 use wasmtime::{Caller, Engine, Extern, Linker, Memory, component};
 
-use crate::{host, state::State, teavm, wasi::Wasi};
+use crate::{cut::cut, host, state::State, teavm, wasi::Wasi};
 
 /// The name of the module with Flint's own functions for core modules.
 pub(crate) const FLINT: &str = "flint";
@@ -33,7 +33,7 @@ pub(crate) fn core(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     })?;
     linker.func_wrap(FLINT, "fail", |mut caller: Caller<'_, State>, at: i32, len: i32| {
         let (memory, _) = memory_of(&mut caller)?;
-        let text = String::from_utf8_lossy(slice(memory, at, len)?).into_owned();
+        let text = cut(String::from_utf8_lossy(slice(memory, at, len)?));
         wasmtime::Result::<()>::Err(Failed(text).into())
     })?;
     teavm::add(&mut linker)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use flint_model::{ByteSize, NamespaceName};
 use serde::{Deserialize, Serialize};
 
-use crate::{WasmConfig, cache::Shape, engine, preinit, wasi::Wasi};
+use crate::{WasmConfig, cache::Shape, cut::cut, engine, preinit, wasi::Wasi};
 
 /// A job on one module or component, with all parameters besides the code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ impl Order {
                     Shape::Module => engine.precompile_module(code),
                     Shape::Component => engine.precompile_component(code),
                 };
-                compiled.map_err(|error| format!("this is not valid Wasm: {error:#}"))
+                compiled.map_err(|error| cut(format_args!("this is not valid Wasm: {error:#}")))
             }
             Task::Initialise(initialiser) => preinit::run(config, initialiser, *shape, *wasi, code),
         }

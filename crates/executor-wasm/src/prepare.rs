@@ -15,6 +15,7 @@ use crate::{
     account,
     cache::Shape,
     contracts::{Code, Compiled},
+    cut::cut,
     engine,
     executor::{EXPERIMENTAL, Ground, House},
     host::Grants,
@@ -252,7 +253,7 @@ async fn read_again(
     }
     Err(PrepareError::Code(format!(
         "the code needs more than an instance may have: {} (docs/configuration.md, wasm)",
-        error.root_cause()
+        cut(error.root_cause())
     )))
 }
 

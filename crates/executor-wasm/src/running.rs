@@ -10,6 +10,7 @@ use flint_runtimes::{json, outcome};
 use crate::{
     answer::{self, Wanted},
     breach::Breach,
+    cut::cut,
     drive::{Cut, Spent},
     exchange::{Exchange, Head, Source},
     fault,
@@ -101,7 +102,7 @@ pub(crate) fn platform(cause: &str) -> Fault {
 }
 
 pub(crate) fn developer(message: String) -> Fault {
-    Fault::Developer { message }
+    Fault::Developer { message: cut(message) }
 }
 
 pub(crate) fn usage(spent: &Spent, memory: Option<usize>) -> Usage {

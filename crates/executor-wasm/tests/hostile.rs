@@ -371,6 +371,40 @@ async fn traps_are_told_with_the_functions_names() {
 }
 
 #[tokio::test]
+async fn long_messages_are_told_in_part() {
+    let house = House::new();
+    let fill = "(memory.fill (i32.const 4096) (i32.const 120) (i32.const 60000))";
+    let code = |import: &str, then: &str| {
+        wat(&format!(
+            r#"(module
+                {import}
+                (memory (export "memory") 1)
+                (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
+                (func (export "flint_call") (param i32 i32) (result i64) {fill} {then} unreachable))"#
+        ))
+    };
+    for code in [
+        code(
+            r#"(import "flint" "fail" (func $fail (param i32 i32)))"#,
+            "(call $fail (i32.const 4096) (i32.const 60000))",
+        ),
+        code(
+            r#"(import "flint" "log" (func $log (param i32 i32 i32)))"#,
+            "(call $log (i32.const 2) (i32.const 4096) (i32.const 60000))",
+        ),
+    ] {
+        let ended = call(&house, &code, AMPLE).await;
+        let told = ended.told();
+        assert!(told.contains("xxx…") && told.len() < 6000, "{} bytes: {told}", told.len());
+    }
+    let name = "x".repeat(60_000);
+    let told = house
+        .refused(Contract::WasmCore, &core_with_import(&format!(r#"(import "env" "{name}" (func))"#)))
+        .await;
+    assert!(told.contains("env.xxx") && told.len() < 6000, "{} bytes: {told}", told.len());
+}
+
+#[tokio::test]
 async fn answers_outside_the_memory_are_no_answers() {
     let house = House::new();
     for answer in

@@ -26,7 +26,7 @@ use wasmtime_wasi_http::{
 };
 
 use super::http_0_3::Service;
-use crate::{breach::Breach, host::AsHost, state::State, wasi::Wasi};
+use crate::{breach::Breach, cut::cut, host::AsHost, state::State, wasi::Wasi};
 
 /// Who answers, as far as the function is told when the caller did not say.
 const LOCAL: HeaderValue = HeaderValue::from_static("flint.local");
@@ -54,7 +54,8 @@ impl HttpComponent {
         }
         ProxyPre::new(pre).map(Self::Proxy).map_err(|error| {
             PrepareError::Code(format!(
-                "contract wasi-http asks for a component that exports wasi:http/incoming-handler@0.2, and this one does not: {error:#}"
+                "contract wasi-http asks for a component that exports wasi:http/incoming-handler@0.2, and this one does not: {}",
+                cut(format_args!("{error:#}"))
             ))
         })
     }
@@ -74,7 +75,7 @@ impl HttpComponent {
         let request = http.new_incoming_request(Scheme::Http, request)?;
         let out = http.new_response_outparam_from_callback(move |response| {
             // Nobody may be there any more.
-            let _ = respond.send(response.map_err(|code: ErrorCode| format!("{code:?}")));
+            let _ = respond.send(response.map_err(|code: ErrorCode| cut(format_args!("{code:?}"))));
         })?;
         let proxy = proxy.instantiate_async(&mut *store).await?;
         proxy.wasi_http_incoming_handler().call_handle(&mut *store, request, out).await

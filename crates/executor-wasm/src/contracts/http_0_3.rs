@@ -17,7 +17,7 @@ use wasmtime_wasi_http::{
 };
 
 use super::http::{RequestBody, Responded};
-use crate::{host::AsHost, state::State};
+use crate::{cut::cut, host::AsHost, state::State};
 
 /// A component of world `wasi:http/service`.
 pub(crate) struct Service(ServicePre<State>);
@@ -26,7 +26,8 @@ impl Service {
     pub(super) fn new(pre: InstancePre<State>) -> Result<Self, PrepareError> {
         ServicePre::new(pre).map(Self).map_err(|error| {
             PrepareError::Code(format!(
-                "the component's wasi:http/handler@0.3 is not as it should be: {error:#}"
+                "the component's wasi:http/handler@0.3 is not as it should be: {}",
+                cut(format_args!("{error:#}"))
             ))
         })
     }
@@ -44,7 +45,7 @@ impl Service {
         let handling = store.run_concurrent(async |accessor| {
             let response = match service.handle(accessor, request).await? {
                 Ok(response) => accessor.with(|store| response.into_http(store, read)).map(Ok)?,
-                Err(code) => Err(format!("{code:?}")),
+                Err(code) => Err(cut(format_args!("{code:?}"))),
             };
             // The receiver may have gone.
             let _ = respond.send(response);

@@ -17,7 +17,7 @@ pub(crate) use self::{
     http::{HttpComponent, Responded, request},
     program::Program,
 };
-use crate::{link, pool, state::State, wasi::Wasi};
+use crate::{cut::cut, link, pool, state::State, wasi::Wasi};
 
 /// The linkers for modules and components, made once.
 pub(crate) struct Linkers {
@@ -146,8 +146,12 @@ fn component_pre(
 fn unknown_imports(unknown: &[String], error: &wasmtime::Error) -> PrepareError {
     const OFFERED: &str = "core modules may import wasi_snapshot_preview1 and flint (docs/wasm-core-abi.md), components the interfaces of WASI 0.2, wasi:http, wasi:keyvalue and wasi:config";
     let text = match unknown {
-        [] => format!("the code's imports do not fit: {error:#}; {OFFERED}"),
-        names => format!("the code imports what Flint does not offer: {}; {OFFERED}", names.join(", ")),
+        [] => {
+            format!("the code's imports do not fit: {}; {OFFERED}", cut(format_args!("{error:#}")))
+        }
+        names => {
+            format!("the code imports what Flint does not offer: {}; {OFFERED}", cut(names.join(", ")))
+        }
     };
     PrepareError::Code(text)
 }

@@ -7,7 +7,7 @@ use wasmtime::{
 };
 use wasmtime_wasi::{I32Exit, p2::bindings::CommandPre};
 
-use crate::state::State;
+use crate::{cut::cut, state::State};
 
 const START: &str = "_start";
 
@@ -41,7 +41,8 @@ impl Program {
         let pre = super::component_pre(linker, component)?;
         let command = CommandPre::new(pre).map_err(|error| {
             PrepareError::Code(format!(
-                "contract wasi-command asks for a component that exports wasi:cli/run@0.2, and this one does not: {error:#}"
+                "contract wasi-command asks for a component that exports wasi:cli/run@0.2, and this one does not: {}",
+                cut(format_args!("{error:#}"))
             ))
         })?;
         Ok(Self::Component(command))
