@@ -167,11 +167,11 @@ impl WasmInstance {
         }));
         let (bytes, memory, starved) = match self.house.long.drive(Box::pin(work), &running.pace).await {
             Ok(Ran::Over { bytes, memory, starved }) => (bytes, memory, starved),
-            Ok(Ran::Pours(long, mut store, held)) => {
+            Ok(Ran::Pours(long, store, held)) => {
                 let outlet = Outlet::default();
                 let source = Source::Stdout(outlet.clone());
                 let guest = Box::pin(async move {
-                    let _held = held;
+                    let (_held, mut store) = (held, store);
                     let outcome = long.pour(&mut store, outlet).await;
                     ended(&store, outcome)
                 });
