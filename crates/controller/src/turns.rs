@@ -54,8 +54,12 @@ impl<T> Turns<T> {
         self.turns.is_empty()
     }
 
-    /// Removes the first item of the namespace whose turn it is, of those that get something from `take`.
-    /// The others keep their turns.
+    /// Removes the first item of the namespace whose turn it is.
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        self.pop_if(|_| Some(())).map(|(item, ())| item)
+    }
+
+    /// The same of those that get something from `take`. The others keep their turns.
     pub(crate) fn pop_if<P>(&mut self, mut take: impl FnMut(&NamespaceName) -> Option<P>) -> Option<(T, P)> {
         let (turn, taken) =
             self.turns.iter().enumerate().find_map(|(turn, namespace)| Some((turn, take(namespace)?)))?;
@@ -75,10 +79,6 @@ impl<T> Turns<T> {
 mod tests {
     use super::*;
 
-    fn pop(waiting: &mut Turns<&'static str>) -> Option<&'static str> {
-        waiting.pop_if(|_| Some(())).map(|(item, ())| item)
-    }
-
     #[test]
     fn namespaces_take_turns() {
         let mut waiting = Turns::default();
@@ -86,10 +86,10 @@ mod tests {
         for item in ["a1", "a2", "a3", "b1", "c1"] {
             waiting.push(name(&item[..1]), item);
         }
-        let order: Vec<_> = std::iter::from_fn(|| pop(&mut waiting)).collect();
+        let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).collect();
         assert_eq!(order, ["a1", "b1", "c1", "a2", "a3"]);
         waiting.push(name("b"), "b2");
-        assert_eq!((pop(&mut waiting), pop(&mut waiting)), (Some("b2"), None));
+        assert_eq!((waiting.pop(), waiting.pop()), (Some("b2"), None));
     }
 
     #[test]
@@ -101,10 +101,7 @@ mod tests {
         let mut but_a = || waiting.pop_if(|namespace| (namespace.as_str() != "a").then_some(()));
         let order: Vec<_> = std::iter::from_fn(&mut but_a).map(|(item, ())| item).collect();
         assert_eq!(order, ["b1", "c1", "b2"]);
-        assert_eq!(
-            (pop(&mut waiting), pop(&mut waiting), waiting.is_empty()),
-            (Some("a1"), Some("a2"), true)
-        );
+        assert_eq!((waiting.pop(), waiting.pop(), waiting.is_empty()), (Some("a1"), Some("a2"), true));
     }
 
     #[test]
@@ -121,7 +118,7 @@ mod tests {
         waiting.retain(&name("a"), |item| *item != "a3");
         waiting.retain(&name("c"), |_| true);
         assert_eq!((waiting.len_of(&name("a")), waiting.len_of(&name("c"))), (1, 0));
-        let order: Vec<_> = std::iter::from_fn(|| pop(&mut waiting)).collect();
+        let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).collect();
         assert_eq!(order, ["b1", "a4"]);
         waiting.push(name("a"), "a5");
         waiting.retain(&name("a"), |_| false);

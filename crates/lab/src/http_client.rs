@@ -41,7 +41,8 @@ impl HttpRequest {
         body: &[u8],
         expected_status: u16,
     ) -> Self {
-        let names_host = |header: &String| header.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("host:"));
+        let names_host =
+            |header: &String| header.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("host:"));
         let host = match headers.iter().any(names_host) {
             true => String::new(),
             false => format!("host: {host}\r\n"),

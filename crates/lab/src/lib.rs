@@ -41,7 +41,9 @@ pub use noise::{Noise, NoiseWatch, start_after_rest};
 pub use open_loop::{OpenLoad, OpenMeasured, drive_open};
 pub use process::{ProcessTree, TreeMemory, machine_cpu_us, memory_of, parent_of, process_cpu_us};
 pub use random::Random;
-pub use report::{About, ArmReport, Axis, Comparison, Latency, Point, Report, Target, Unjudged, sampled, thinned};
+pub use report::{
+    About, ArmReport, Axis, Comparison, Latency, Point, Report, Target, Unjudged, sampled, thinned,
+};
 pub use rounds::{ArmPlan, ArmRounds, RoundsError, run_rounds};
 pub use run_folder::{Identity, RunFolder, RunFolderError};
 pub use statistics::{median, median_ratio, quantile};

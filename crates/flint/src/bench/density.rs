@@ -202,7 +202,9 @@ async fn fill(run: &Run, way: &Way, language: Language, limit: u64, most: usize)
         if density.instances == 1
             && let Some(pid) = group.first_outside(place.belongings().pids())
         {
-            bail!("process {pid} of the first instance is not in the group, whose limit does not hold for it");
+            bail!(
+                "process {pid} of the first instance is not in the group, whose limit does not hold for it"
+            );
         }
         if density.instances.is_power_of_two()
             || density.instances.is_multiple_of(10)

@@ -45,14 +45,16 @@ impl Holds {
 
     /// Requires so many calls in steady state, since the slowest of a few are chance.
     pub(super) fn of_steady_calls(self, least: usize, calls: Option<usize>) -> Self {
-        let why =
-            |few: usize| format!("it is promised of {least} calls or more in steady state, and there were {few}");
+        let why = |few: usize| {
+            format!("it is promised of {least} calls or more in steady state, and there were {few}")
+        };
         self.unless(calls.filter(|few| *few < least).map(why))
     }
 
     /// Requires a speed-up of the trace's time of at most this: what a start takes is not sped up.
     pub(super) fn of_compression(self, most: f64, compression: f64) -> Self {
-        let why = || format!("it is promised of times divided by {most} at most, and these are by {compression}");
+        let why =
+            || format!("it is promised of times divided by {most} at most, and these are by {compression}");
         self.unless((compression > most).then(why))
     }
 

@@ -185,7 +185,8 @@ impl Measured<'_> {
             let holds = self.of_calls(function, &[FORK_NEXT, FORK_WARM]);
             let target = Target::at_most(&name, self.first_to_steady(FORK_NEVER, function), 1.2);
             let arms = [FORK_NEVER, FORK_NEXT, FORK_WARM];
-            let target = arms.into_iter().fold(target.of("C3"), |target, arm| target.about(arm, Some(function)));
+            let target =
+                arms.into_iter().fold(target.of("C3"), |target, arm| target.about(arm, Some(function)));
             targets.push(target.unless(holds.unjudged()));
         }
         let faster = |number, function: &str, least| {

@@ -45,7 +45,8 @@ fn origins(reports: &[Report]) -> Vec<String> {
         ("runs on a noisy host, judged all the same (--despite-noise)", is_despite_noise),
     ];
     for (caveat, is) in caveats {
-        let of: Vec<_> = reports.iter().filter(|report| is(report)).map(|report| &*report.experiment).collect();
+        let of: Vec<_> =
+            reports.iter().filter(|report| is(report)).map(|report| &*report.experiment).collect();
         if !of.is_empty() {
             lines.push(format!("{caveat}: {}", of.join(", ")));
         }

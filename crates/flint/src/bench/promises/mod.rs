@@ -101,11 +101,7 @@ const LEFT_OUT: [LeftOut; 3] = [
         experiment: "coldstart",
         why: "numba takes longer to install and to pack than all the rest",
     },
-    LeftOut {
-        promise: "E5",
-        experiment: "fireworks-density",
-        why: "it takes hundreds of instances",
-    },
+    LeftOut { promise: "E5", experiment: "fireworks-density", why: "it takes hundreds of instances" },
     LeftOut {
         promise: "E8",
         experiment: "azure-replay",
@@ -239,7 +235,8 @@ mod tests {
             let rows = without_rows(kept, |name| (name == experiment).then(|| format!("failed: {name}")));
             rows.into_iter().map(|row| (row.promise, row.verdict)).collect()
         };
-        let expected = ["W6", "W7", "W8", "W9"].map(|promise| (promise.to_owned(), "failed: wasm".to_owned()));
+        let expected =
+            ["W6", "W7", "W8", "W9"].map(|promise| (promise.to_owned(), "failed: wasm".to_owned()));
         assert_eq!(of("wasm", &[]), expected);
         let kept = Kept { promise: "W7".into(), ..Kept::default() };
         assert_eq!(of("wasm", &[kept]).len(), 3);

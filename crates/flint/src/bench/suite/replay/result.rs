@@ -198,7 +198,10 @@ pub(super) fn targets(
             };
             let share = took(arm).zip(took(theirs)).map(|(ours, theirs)| ours as f64 / theirs as f64);
             let said = format!("{title}, {name}: memory at its peak, of {reference}'s");
-            let target = Target::at_most(&said, share, 0.1).of("E8").about(name, Some(title)).about(reference, Some(title));
+            let target = Target::at_most(&said, share, 0.1)
+                .of("E8")
+                .about(name, Some(title))
+                .about(reference, Some(title));
             targets.push(target.unless(why(&holds.of_memory, &[arm, theirs])));
         }
     }
