@@ -2,6 +2,8 @@
 
 import types
 
+from .pieces import Pieces
+
 _VARARGS = 0x04  # CO_VARARGS
 _COROUTINE = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
 
@@ -37,17 +39,19 @@ class Entry:
         if not hasattr(stream, "__anext__"):
             yield from stream
             return
+        pieces = Pieces(stream)
         try:
             while True:
-                try:
-                    piece = self.finish(stream.__anext__())
-                except StopAsyncIteration:
+                piece, end = self.finish(pieces.next())
+                if isinstance(end, StopAsyncIteration):
                     return
+                if end is not None:
+                    raise end
                 yield piece
         finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                self.finish(close())
+            error = self.finish(pieces.close())
+            if error is not None:
+                raise error
 
     def _event_loop(self):
         """One event loop for the whole process, so that what a function opens on it in one call remains usable in the next."""

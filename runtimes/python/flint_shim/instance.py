@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import closing
 from contextvars import copy_context
 from posix import getpid
 
@@ -242,7 +243,8 @@ class Instance:
             if response is None:
                 to_json(result)
             elif is_stream(response.body):
-                return [response.head_fields(), list(self._as_sent(self.entry.iterate(response.body)))]
+                with closing(self.entry.iterate(response.body)) as pieces:
+                    return [response.head_fields(), list(self._as_sent(pieces))]
             return result
         except BaseException as error:
             if getpid() != self._pid:

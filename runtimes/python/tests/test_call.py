@@ -1,4 +1,5 @@
 import signal
+import sys
 import time
 import unittest
 from pathlib import Path
@@ -252,6 +253,111 @@ class Async(ShimTestCase):
         """)
         peer.invoke()
         self.assertEqual(peer.invoke().json(), {"loops": 1})
+
+
+class AsyncStreams(ShimTestCase):
+    STREAMS = """
+        import asyncio, contextvars
+        variable = contextvars.ContextVar("variable", default="none")
+        closed = []
+
+        async def one_task():
+            first = asyncio.current_task()
+            before = variable.get()
+            variable.set("own")
+            yield before
+            await asyncio.sleep(0)
+            yield f" {variable.get()} {asyncio.current_task() is first}"
+
+        async def timeout():
+            try:
+                async with asyncio.timeout(0.05):
+                    yield "a"
+                    await asyncio.sleep(60)
+            except TimeoutError:
+                yield "b"
+
+        async def timeout_while_it_waits():
+            try:
+                async with asyncio.timeout(0):
+                    yield "a"
+                    yield "b"
+            except TimeoutError:
+                yield "c"
+
+        async def group():
+            pieces = asyncio.Queue()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(pieces.put("a"))
+                group.create_task(pieces.put("b"))
+                for _ in range(2): yield await pieces.get()
+
+        async def group_that_fails():
+            async def fails(): raise ValueError("no")
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fails())
+                yield "a"
+                await asyncio.sleep(60)
+
+        async def exits():
+            raise SystemExit(3)
+            yield "a"
+
+        async def without_end():
+            task = asyncio.current_task()
+            try:
+                while True: yield "x"
+            finally:
+                await asyncio.sleep(0)
+                closed.append(asyncio.current_task() is task)
+
+        class Plain:
+            left = 2
+            async def __anext__(self):
+                if self.left == 0: raise StopAsyncIteration
+                self.left -= 1
+                return "p"
+            async def aclose(self): closed.append("plain")
+
+        def plain(): return Plain()
+        def main(params): return globals()[params["do"]]() if "do" in params else {"closed": closed}
+    """
+
+    def test_one_task_takes_all_pieces(self):
+        for concurrency in (1, 2):
+            peer = self.shim()
+            peer.start(Path(self.directory({"function.py": self.STREAMS}), "function.py"), concurrency=concurrency)
+            for _ in range(2):
+                self.assertEqual(peer.invoke({"do": "one_task"}).body, b"none own True")
+            self.assertEqual(peer.invoke({"do": "plain"}).body, b"pp")
+            self.assertEqual(peer.invoke({}).json(), {"closed": ["plain"]})
+            self.assertEqual(peer.stderr, "")
+
+    @unittest.skipIf(sys.version_info < (3, 11), "asyncio has had timeouts and task groups since 3.11")
+    def test_timeouts_and_task_groups_span_pieces(self):
+        peer = self.started(self.STREAMS)
+        for do, body in {"timeout": b"ab", "timeout_while_it_waits": b"ac", "group": b"ab"}.items():
+            self.assertEqual(peer.invoke({"do": do}).body, body, do)
+        failed = peer.invoke({"do": "group_that_fails"})
+        self.assertEqual(failed.error["message"], "An error has occurred: ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)")
+        self.assertEqual(peer.invoke({}).json(), {"closed": []})
+        self.assertIn("ValueError: no", peer.stderr)
+        self.assertNotRegex(peer.stderr, "/flint_shim/")
+
+    def test_one_that_exits_ends_the_process(self):
+        peer = self.started(self.STREAMS)
+        self.assertEqual(peer.invoke({"do": "exits"}).error["message"], "The action exited (SystemExit: 3).")
+        self.assertEqual(peer.wait(), 3)
+
+    def test_one_whose_caller_goes_away_is_closed_in_its_task(self):
+        peer = self.started(self.STREAMS)
+        call = peer.begin({})
+        peer.send("INVOKE", call, with_head(peer.head, b'{"do":"without_end"}'), fin=True)
+        self.assertEqual([peer.receive().kind for _ in range(2)], ["RESULT", "BODY"])
+        peer.send("ERROR", call, b'{"kind":"cancelled","message":"the caller has gone away"}')
+        while peer.receive().kind == "BODY":
+            pass
+        self.assertEqual(peer.invoke({}).json(), {"closed": [True]})
 
 
 class Contexts(ShimTestCase):
