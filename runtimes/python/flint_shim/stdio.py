@@ -1,5 +1,6 @@
 """The function's stdout and stderr. The output of a call must be in the pipes before its answer is sent."""
 
+import functools
 import os
 import sys
 
@@ -11,7 +12,12 @@ def prepare():
     sys.stdout.reconfigure(line_buffering=True)
 
 
+_flush_native = None
+
+
 def flush():
+    if _flush_native is not None or "ctypes" in sys.modules:
+        _print_native()
     streams = [sys.stdout, sys.stderr]
     if sys.stdout is not sys.__stdout__ or sys.stderr is not sys.__stderr__:
         streams += [sys.__stdout__, sys.__stderr__]
@@ -20,6 +26,21 @@ def flush():
             stream.flush()
         except Exception:
             pass  # user code closed or replaced it
+
+
+def _print_native():
+    """Has the C library print what extension modules have given to its `stdout`. Only where `ctypes` is loaded, as numpy does and every
+    zygote: to import it takes longer than the shim does."""
+    global _flush_native
+    if _flush_native is None:
+        try:
+            import ctypes
+
+            library = ctypes.CDLL(None)
+            _flush_native = functools.partial(library.fflush, ctypes.c_void_p.in_dll(library, "stdout"))
+        except Exception:  # another C library, or a module of this name that is not Python's
+            _flush_native = bool
+    _flush_native()
 
 
 def print_line(text):

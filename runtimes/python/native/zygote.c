@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "../../native/cloning.h"
 
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ static void close_all(unsigned first, unsigned last) {
  * returns in the zygote; in a clone, sends HELLO and returns the flags of CLONE. */
 __attribute__((visibility("default"))) int flint_serve(int link, const void *ack, size_t ack_length, const void *hello, size_t hello_length) {
   if (keep_hello(hello, hello_length) != 0) give_up(link, "what a clone says of itself is too long");
+  fflush(NULL); /* what is still in a buffer would come out of every clone */
   use_up_free_blocks();
   struct sigaction ignore = {.sa_handler = SIG_IGN}, child_signal;
   sigaction(SIGCHLD, &ignore, &child_signal);

@@ -16,6 +16,8 @@ sys.path[:0] = [str(PYTHON), str(PYTHON.parent / "conformance")]
 
 from peer import Peer  # noqa: E402
 
+os.environ.pop("PYTHONUNBUFFERED", None)  # Flint sets nothing like it, and it changes what stays in a buffer
+
 
 @functools.cache
 def native_helper():

@@ -393,6 +393,18 @@ class Output(ShimTestCase):
         self.assertEqual(peer.wait(), -9)
         self.assertEqual(peer.stdout, "line\n")
 
+    def test_what_native_code_prints_is_there_before_the_answer(self):
+        peer = self.started("import ctypes\nlibrary = ctypes.CDLL(None)\ndef main(params):\n    library.printf(b'native ')\n    return {}\n")
+        for said in ("native ", "native native "):
+            peer.invoke()
+            peer.process.send_signal(signal.SIGSTOP)
+            for _ in range(200):
+                if len(peer.stdout) >= len(said):
+                    break
+                time.sleep(0.01)
+            self.assertEqual(peer.stdout, said)
+            peer.process.send_signal(signal.SIGCONT)
+
     def test_replaced_stdout(self):
         peer = self.started("import io, sys\nsys.stdout = io.StringIO()\ndef main(params):\n    print('lost')\n    sys.__stdout__.write('kept')\n    return {}\n")
         peer.invoke()

@@ -45,6 +45,26 @@ class Life(ForkTestCase):
         clone = self.clone(zygote)
         self.assertEqual([clone.invoke().json() for _ in range(2)], [{"calls": 1}] * 2)
 
+    def test_what_native_code_has_printed_comes_out_once(self):
+        zygote = self.frozen("""
+            import ctypes, gc, os
+            library, zygote = ctypes.CDLL(None), os.getpid()
+            def print_late(phase, info):
+                if os.getpid() == zygote: library.printf(b"late ")
+            library.printf(b"loaded ")
+            def main(params):
+                library.printf(b"called ")
+                gc.callbacks[:] = [print_late]
+                return {}
+        """, options={"calls": 5})
+        clone = self.clone(zygote)
+        clone.invoke()
+        clone.close()
+        self.assertEqual(clone.stdout, "called ")
+        self.assertEqual(zygote.close(), 0)
+        self.assertEqual([zygote.stdout.count(text) for text in ("loaded", "called")], [1, 1])
+        self.assertIn("late", zygote.stdout)
+
     def test_report(self):
         report = self.frozen(COUNT).report
         found = {function["name"]: function for function in report["functions"]}

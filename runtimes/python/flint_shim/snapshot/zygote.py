@@ -121,6 +121,7 @@ class Zygote:
         """Serves CLONE without the native helper, which cannot reopen files for a clone."""
         self._handler_of_sigchld = _signal.getsignal(_signal.SIGCHLD)
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
+        stdio.flush()
         requests = CloneRequests(instance.link)
         while True:
             call, flags, descriptors = requests.next()
