@@ -69,7 +69,7 @@ pub(crate) async fn compile(
 
 /// The full name of the type that names the file: the public one, or else the first.
 fn main_type(source: &str) -> Option<String> {
-    let text = without_comments_and_strings(source);
+    let text = outside_of_braces(&without_comments_and_strings(source));
     let package = words(&text).position(|word| word == "package").and_then(|at| words(&text).nth(at + 1));
     let all: Vec<&str> = words(&text).collect();
     let declares = |word: &str| matches!(word, "class" | "interface" | "enum" | "record");
@@ -94,6 +94,21 @@ fn is_modifier(word: &str) -> bool {
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$' | '.' | '-')))
         .filter(|word| !word.is_empty())
+}
+
+/// What is left of a source when its types have no bodies: types inside of others name no file.
+fn outside_of_braces(text: &str) -> String {
+    let mut depth = 0_usize;
+    let outside = |letter: char| {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => return letter,
+            _ => {}
+        }
+        ' '
+    };
+    text.chars().map(outside).collect()
 }
 
 fn without_comments_and_strings(source: &str) -> String {
@@ -144,5 +159,15 @@ mod tests {
         assert_eq!(main_type("class Only {}").as_deref(), Some("Only"));
         assert_eq!(main_type("public record Point(int x) {}").as_deref(), Some("Point"));
         assert_eq!(main_type("int x;"), None);
+    }
+
+    #[test]
+    fn a_type_inside_of_another_names_no_file() {
+        let source = "@Note({\"a\", \"b\"}) class Main { public static class Inner { public enum Deep { A } } }\nclass Second { public record Point(int x) { } }";
+        assert_eq!(main_type(source).as_deref(), Some("Main"));
+        assert_eq!(
+            main_type("interface Shape { }\npublic class Main { public interface Part { } }").as_deref(),
+            Some("Main")
+        );
     }
 }

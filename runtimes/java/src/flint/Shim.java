@@ -235,7 +235,7 @@ public final class Shim {
     // --- answering
 
     private void answer(int call, Object result) throws JsonException, IOException, ProtocolException, PeerGoneException {
-        if (result instanceof Map || result instanceof Collection || result instanceof Object[]) {
+        if (result instanceof Map || result instanceof Collection || isArray(result)) {
             JsonWriter json = new JsonWriter(RESULT_START);
             try {
                 json.value(result);
@@ -258,6 +258,11 @@ public final class Shim {
             }
             throw new JsonException(NOT_JSON + " It returned " + (result == null ? "null." : "a value of " + result.getClass() + "."));
         }
+    }
+
+    /** Of values or of a primitive type; bytes are a body. */
+    private static boolean isArray(Object result) {
+        return result != null && result.getClass().isArray() && !(result instanceof byte[]);
     }
 
     private void answerJson(int call, JsonWriter json) throws ProtocolException, PeerGoneException {

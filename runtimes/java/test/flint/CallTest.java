@@ -34,6 +34,8 @@ final class CallTest {
         gives("return p;", "{}");
         gives("return List.of(1, \"two\");", "[1,\"two\"]");
         gives("return new String[] {\"a\"};", "[\"a\"]");
+        gives("return new int[] {1, 2};", "[1,2]");
+        gives("return new double[][] {{0.5}, {}};", "[[0.5],[]]");
         gives("return Set.of(1);", "[1]");
         gives("return \"bytes\".getBytes();", "bytes");
         gives("return flint.Response.of(\"text\", \"text/plain\");", "text");
