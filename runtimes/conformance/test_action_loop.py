@@ -197,6 +197,25 @@ class ActionLoop(unittest.TestCase):
                 self.assertEqual(os.read(loop.process.stdout.fileno(), 100), said)
             loop.end()
 
+    def test_variables_at_the_top_of_a_php_file_are_global(self):
+        for language, folder, name, _ in self.each():
+            if language != "php":
+                continue
+            (folder / "other.php").write_text("<?php $factor = 7; function factor() { global $factor; return $factor; }")
+            (folder / name).write_text("""<?php
+                require __DIR__ . "/other.php";
+                $calls = 0;
+                $argv = null;
+                $found = array_diff(array_keys(get_defined_vars()), ["_GET", "_POST", "_COOKIE", "_FILES", "_SERVER", "_ENV", "_REQUEST", "argv", "argc", "calls", "factor"]);
+                function main(array $args): array {
+                    global $found;
+                    return ["calls" => ++$GLOBALS["calls"], "factor" => factor(), "found" => array_values($found)];
+                }""")
+            loop = Loop(language, folder, ack=False)
+            for calls in 1, 2:
+                self.assertEqual(loop.call({}), {"calls": calls, "factor": 7, "found": []})
+            self.assertEqual(loop.end(), (0, "", ""))
+
     def test_every_way_to_the_environment_leads_to_this_calls(self):
         for language, folder, name, _ in self.each():
             if language != "php":

@@ -21,21 +21,15 @@ function entry_file(string $code): string
     throw new \RuntimeException('the archive has no index.php at its top');
 }
 
-/** Loads the code; returns the function to call. */
-function load(string $code, string $main): callable
+/** Makes the code's folder the working directory and its packages loadable; returns the file that begins it. */
+function prepare(string $code): string
 {
     $file = entry_file($code);
     chdir(dirname($file));
     if (is_dir($code) && is_file("$code/vendor/autoload.php")) {
         require_once "$code/vendor/autoload.php";
     }
-    (static function (string $file): void {
-        require_once $file;
-    })($file);
-    if (!is_callable($main)) {
-        throw new \RuntimeException("the code has no function '$main'");
-    }
-    return $main;
+    return $file;
 }
 
 /** Sets every string of the call except its arguments in the environment. */
@@ -74,36 +68,51 @@ function described(\Throwable $error): string
     return (preg_replace("/^(#\d+) $place(#\d+ $place)*#\d+ \{main\}$/m", '$1 {main}', $text) ?? $text) . "\n";
 }
 
-function serve(string $code, string $main): int
+/** The calls, one a line, and where their answers go. Neither the function nor the programs that it starts may read calls: their stdin is at end of file. */
+function streams(): array
 {
-    $answers = fopen('php://fd/3', 'w');
-    // Neither the function nor the programs that it starts may read the calls: their stdin is at end of file.
-    $calls = fopen('php://fd/0', 'r');
-    fclose(STDIN);
-    $nothing = fopen('/dev/null', 'r');
-    $answer = static function (string $line) use ($answers): void {
-        $line .= "\n";
-        while ($line !== '') {
-            $written = fwrite($answers, $line);
-            if (!$written) {
-                exit(0); // The server has gone.
-            }
-            $line = substr($line, $written);
+    static $streams = null;
+    if ($streams === null) {
+        $streams = ['calls' => fopen('php://fd/0', 'r'), 'answers' => fopen('php://fd/3', 'w')];
+        fclose(STDIN);
+        $streams['stdin'] = fopen('/dev/null', 'r');
+    }
+    return $streams;
+}
+
+function answer(string $line): void
+{
+    ['answers' => $answers] = streams();
+    $line .= "\n";
+    while ($line !== '') {
+        $written = fwrite($answers, $line);
+        if (!$written) {
+            exit(0); // The server has gone.
         }
-        fflush($answers);
-    };
-    try {
-        $function = load($code, $main);
-    } catch (\Throwable $error) {
-        fwrite(STDERR, described($error));
-        $answer(json_encode(['error' => $error->getMessage()], JSON_INVALID_UTF8_SUBSTITUTE));
-        return 1;
+        $line = substr($line, $written);
+    }
+    fflush($answers);
+}
+
+/** Reports why the code does not load; returns the exit status. */
+function failed(\Throwable $error): int
+{
+    fwrite(STDERR, described($error));
+    answer(json_encode(['error' => $error->getMessage()], JSON_INVALID_UTF8_SUBSTITUTE));
+    return 1;
+}
+
+function serve(string $function): int
+{
+    if (!is_callable($function)) {
+        return failed(new \RuntimeException("the code has no function '$function'"));
     }
     if (getenv('__OW_WAIT_FOR_ACK') !== false) {
-        $answer('{"ok":true}');
+        answer('{"ok":true}');
     }
     $environment = [];
     $process = getmypid();
+    ['calls' => $calls] = streams();
     while (($line = fgets($calls)) !== false) {
         try {
             $call = json_decode($line, true, DEEPEST + 1, JSON_THROW_ON_ERROR | JSON_BIGINT_AS_STRING);
@@ -121,9 +130,16 @@ function serve(string $code, string $main): int
             $result = json_encode(['error' => $error->getMessage()], JSON_INVALID_UTF8_SUBSTITUTE);
         }
         while (ob_get_level() > 0 && @ob_end_flush()); // output that a call has left in a buffer belongs to it, not to the next call
-        $answer($result);
+        answer($result);
     }
     return 0;
 }
 
-exit(serve($argv[1], $argv[2] ?? 'main'));
+streams();
+define('flint\MAIN', $argv[2] ?? 'main');
+try {
+    require_once prepare($argv[1]); // here and in no function: the variables at the top of the code are global ones
+} catch (\Throwable $error) {
+    exit(failed($error));
+}
+exit(serve(MAIN));
