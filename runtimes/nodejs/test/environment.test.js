@@ -61,6 +61,15 @@ test('the rest of the environment is as ever', async () => {
   assert.throws(() => { process.env.FLINT_TEST = Symbol('no string'); }, TypeError);
 });
 
+test('a copy of it can be cloned, and a worker may have it as its own', async () => {
+  environment.apply({ activation: 'a1' });
+  assert.throws(() => structuredClone(process.env), { name: 'DataCloneError' }); // see the README
+  assert.strictEqual(structuredClone({ ...process.env })[ID], 'a1');
+  const source = 'const { parentPort, workerData } = require("worker_threads"); parentPort.postMessage([process.env, workerData.env].map((env) => env.__OW_ACTIVATION_ID))';
+  const worker = new Worker(source, { eval: true, env: process.env, workerData: { env: { ...process.env } } });
+  assert.deepStrictEqual(await new Promise((resolve) => { worker.once('message', resolve); }), ['a1', 'a1']);
+});
+
 test('a call leaves nothing in memory', () => {
   const calls = (from) => { for (let n = from; n < from + 200_000; n++) environment.apply({ activation: `${n}`.padStart(32, '0'), deadline: n, transaction: `t${n}` }); };
   calls(0); // the heap has its size
