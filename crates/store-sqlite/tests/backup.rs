@@ -255,7 +255,9 @@ async fn a_backup_that_cannot_be_opened_is_not_left_behind() {
     fs::create_dir(&target).unwrap();
     fs::write(target.join("a.key"), "a.key").unwrap();
     restore(&backup, &target, &["a.key"], |_| {}).unwrap_err();
-    assert_eq!(fs::read_dir(&target).unwrap().count(), 1, "it is as it was");
+    let mut left: Vec<_> = fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["a.key", "flint.lock"], "it is as it was, but for the lock");
 }
 
 /// What a manifest does not list is not checked by a restore, and not restored.

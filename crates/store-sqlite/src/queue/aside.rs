@@ -40,18 +40,21 @@ pub(super) fn put(
     tally.recount(connection)
 }
 
-/// The same for those in a line of a namespace whose name cannot be read.
+/// The same for those in a line of a namespace whose name cannot be read: text that is no UTF-8, or bytes.
 pub(super) fn put_line(
     connection: &Connection,
     tally: &Tally,
     state: i64,
     namespace: &[u8],
+    is_text: bool,
 ) -> Result<(), StoreError> {
     let fault = sql_fault(connection, OPERATION);
     let mut line = connection
-        .prepare_cached("SELECT number FROM calls WHERE state = ?1 AND namespace IN (CAST(?2 AS TEXT), ?2)")
+        .prepare_cached(
+            "SELECT number FROM calls WHERE state = ?1 AND namespace = iif(?3, CAST(?2 AS TEXT), ?2)",
+        )
         .map_err(&fault)?;
-    let numbers = line.query_map(params![state, namespace], |row| row.get(0)).map_err(&fault)?;
+    let numbers = line.query_map(params![state, namespace, is_text], |row| row.get(0)).map_err(&fault)?;
     let numbers: Vec<i64> = numbers.collect::<rusqlite::Result<_>>().map_err(&fault)?;
     let error = || unreadable(connection, "an accepted call", "its namespace is not UTF-8");
     if numbers.is_empty() {

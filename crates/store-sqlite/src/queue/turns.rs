@@ -89,16 +89,20 @@ impl Taking<'_> {
         loop {
             let mut statement =
                 self.connection.prepare_cached(&next).map_err(sql_fault(self.connection, OPERATION))?;
-            let name = statement.query_row([from], |row| match row.get_ref(0)? {
-                ValueRef::Null => Ok(None),
-                ValueRef::Text(name) => {
-                    Ok(Some(String::from_utf8(name.to_vec()).map_err(|bad| bad.into_bytes())))
-                }
-                other => Ok(Some(Err(other.as_bytes().unwrap_or_default().to_vec()))),
+            let name = statement.query_row([from], |row| {
+                Ok(match row.get_ref(0)? {
+                    ValueRef::Null => Ok(None),
+                    ValueRef::Text(name) => {
+                        String::from_utf8(name.to_vec()).map(Some).map_err(|bad| (bad.into_bytes(), true))
+                    }
+                    other => Err((other.as_bytes().unwrap_or_default().to_vec(), false)),
+                })
             });
-            match name.map_err(sql_fault(self.connection, OPERATION))?.transpose() {
+            match name.map_err(sql_fault(self.connection, OPERATION))? {
                 Ok(name) => return Ok(name),
-                Err(unreadable) => aside::put_line(self.connection, self.tally, state, &unreadable)?,
+                Err((name, is_text)) => {
+                    aside::put_line(self.connection, self.tally, state, &name, is_text)?;
+                }
             }
         }
     }
