@@ -474,7 +474,7 @@ async fn a_call_that_cannot_be_read_holds_up_no_others() {
         let store = open(dir.path(), 1 << 20);
         let queue = store.queue();
         queue.release_all_except(owner).await.unwrap();
-        let leased = queue.lease(owner, 100, LONG).await.unwrap();
+        let leased = queue.lease(owner, 100, LONG, everybody()).await.unwrap();
         assert_eq!(leased.len(), 2);
         assert!(whole.iter().all(|call| leased.iter().any(|leased| leased.call == *call)));
         let again = queue.lease_again(owner, 100, LONG, everybody()).await.unwrap();
