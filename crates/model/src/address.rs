@@ -17,6 +17,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         [0 | 10 | 127, ..]              // this network, private, loopback
         | [100, 64..=127, ..]           // behind carriers' NAT
         | [169, 254, ..]                // link-local, and with it the metadata services of clouds
+        | [168, 63, 129, 16]            // Azure's host, at every virtual machine: a public address by the registries alone
         | [172, 16..=31, ..]            // private
         | [192, 0, 0 | 2, _]            // protocols, documentation
         | [192, 88, 99, _]              // relays of 6to4
@@ -56,6 +57,7 @@ mod tests {
             "1.1.1.1",
             "8.8.8.8",
             "100.63.0.1",
+            "168.63.129.15",
             "172.32.0.1",
             "192.0.1.1",
             "223.255.255.255",
@@ -74,6 +76,7 @@ mod tests {
             "100.64.0.1",
             "127.0.0.1",
             "127.8.8.8",
+            "168.63.129.16",
             "169.254.169.254",
             "172.16.0.1",
             "172.31.255.255",
@@ -88,6 +91,7 @@ mod tests {
             "::1",
             "::ffff:127.0.0.1",
             "::ffff:10.0.0.1",
+            "64:ff9b::168.63.129.16",
             "::7f00:1",
             "::8.8.8.8",
             "64:ff9b::7f00:1",

@@ -8,9 +8,11 @@ use std::process::{Command, Stdio};
 
 use super::share::EVERY_INTERFACE;
 
-/// Never reachable, whatever the configuration: this host's network, loopback, link-local (cloud metadata),
-/// multicast, reserved ranges and sandboxes.
-const NEVER: &str = "0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 192.0.0.0/24, 198.18.0.0/15, 224.0.0.0/3";
+/// Never reachable, whatever the configuration: this host's network, loopback, Azure's host, link-local (the
+/// metadata of other clouds), multicast, reserved ranges and sandboxes. Azure's host may be a resolver all the
+/// same.
+const NEVER: &str =
+    "0.0.0.0/8, 127.0.0.0/8, 168.63.129.16, 169.254.0.0/16, 192.0.0.0/24, 198.18.0.0/15, 224.0.0.0/3";
 /// Reachable only with `allow_private`.
 const PRIVATE: &str = "10.0.0.0/8, 100.64.0.0/10, 172.16.0.0/12, 192.168.0.0/16";
 
@@ -146,7 +148,7 @@ mod tests {
         };
         assert!(rules(false).contains("10.0.0.0/8") && !rules(true).contains("10.0.0.0/8"));
         for script in [rules(false), rules(true)] {
-            assert!(script.contains("169.254.0.0/16"));
+            assert!(script.contains("168.63.129.16, 169.254.0.0/16"));
             assert!(script.contains("ip daddr { 192.0.2.53 } udp dport 53 accept"));
             assert!(script.contains("iifname \"flint1-*\" oifname \"flint*\" drop"));
         }
