@@ -19,8 +19,9 @@ use flint_store::{Blobs, StoreError};
 
 use crate::{
     SyncMode,
-    fault::{file_fault, locked, off_thread},
+    fault::{file_fault, locked},
     files,
+    off_thread::off_thread,
 };
 
 const WRITING: &str = "writing code";

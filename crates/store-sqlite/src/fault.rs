@@ -76,13 +76,3 @@ pub(crate) fn same(error: &StoreError) -> StoreError {
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-/// Runs blocking work off the async threads.
-pub(crate) async fn off_thread<T: Send + 'static>(
-    operation: &'static str,
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(StoreError::Failed { operation, detail: error.to_string() }))
-}

@@ -28,6 +28,7 @@ mod key_value;
 mod lock;
 mod log;
 mod namespaces;
+mod off_thread;
 mod queue;
 mod readers;
 mod restore;

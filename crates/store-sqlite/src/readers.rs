@@ -11,7 +11,8 @@ use tokio::sync::Semaphore;
 
 use crate::{
     database,
-    fault::{closed, locked, off_thread},
+    fault::{closed, locked},
+    off_thread::off_thread,
 };
 
 /// Concurrent reads. More would contend for the same cores and page cache.

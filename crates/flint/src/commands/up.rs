@@ -29,7 +29,8 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
         .enable_all()
         .worker_threads(config.server.threads.max(1))
         .thread_name("flint")
-        // Blocking work is file access and the store's reads; more threads would only cost memory.
+        // Blocking work is file access, that of functions too; more threads would only cost memory. The store has
+        // threads of its own.
         .max_blocking_threads(64)
         .build()
         .context("starting threads")?;

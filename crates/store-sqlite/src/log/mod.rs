@@ -48,8 +48,9 @@ use self::{
 };
 use crate::{
     StoreConfig,
-    fault::{closed, file_fault, locked, off_thread},
+    fault::{closed, file_fault, locked},
     files,
+    off_thread::off_thread,
 };
 
 const OPENING: &str = "opening the activation log";
