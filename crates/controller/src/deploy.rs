@@ -252,7 +252,8 @@ impl Controller {
             annotations,
             publish: put.publish.or(old.map(|old| old.publish)).unwrap_or_default(),
             restored: None,
-            updated: Timestamp::now(),
+            // Whatever the clock says: what is older than its namespace counts as another one's.
+            updated: Timestamp::now().max(caller.namespace.created),
         };
         if let Some(missing) = strategy::missing_network(capabilities, &function) {
             return Err(ControllerError::NotOnThisHost { what: "network egress".to_owned(), missing });

@@ -46,10 +46,25 @@ fn usage(connection: &Connection, namespace: &NamespaceName) -> Result<KeyValueU
     }))
 }
 
+/// What was just found, if no other namespace has the name. Checked afterwards: what was there before is of this
+/// one, or of one before it.
+fn of_its_namespace<T>(
+    connection: &Connection,
+    at: &BucketPath,
+    found: Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    match namespaces::was_there(connection, &at.namespace, at.as_of, READING)? {
+        Some(false) => Err(StoreError::NoNamespace(at.namespace.to_string())),
+        _ => found,
+    }
+}
+
 /// Checks the total effect of the changes before making any of them.
 fn write(connection: &Connection, at: &BucketPath, changes: &[Change], quota: KeyValueQuota) -> Written<()> {
     let fault = sql_fault(connection, WRITING);
-    namespaces::check(connection, &at.namespace, WRITING)?;
+    if namespaces::was_there(connection, &at.namespace, at.as_of, WRITING)? != Some(true) {
+        return Err(StoreError::NoNamespace(at.namespace.to_string()).into());
+    }
     let before = usage(connection, &at.namespace)?;
     let mut after = before;
     let mut length = connection
@@ -138,7 +153,10 @@ impl KeyValue for SqliteKeyValue {
     async fn read(&self, at: &BucketPath, keys: Vec<String>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
         let at = at.clone();
         self.readers
-            .run(READING, move |connection| keys.iter().map(|key| value(connection, &at, key)).collect())
+            .values(READING, move |connection| {
+                let found = keys.iter().map(|key| value(connection, &at, key)).collect();
+                of_its_namespace(connection, &at, found)
+            })
             .await
     }
 
@@ -160,13 +178,14 @@ impl KeyValue for SqliteKeyValue {
         let at = at.clone();
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         self.readers
-            .run(READING, move |connection| {
+            .values(READING, move |connection| {
                 let sql = "SELECT key FROM key_values WHERE namespace = ?1 AND bucket = ?2 ORDER BY key LIMIT ?3 OFFSET ?4";
                 let place = params![at.namespace.as_str(), at.bucket, number(page.limit), number(page.skip)];
-                connection
+                let found = connection
                     .prepare_cached(sql)
                     .and_then(|mut statement| statement.query_map(place, |row| row.get(0))?.collect())
-                    .map_err(sql_fault(connection, READING))
+                    .map_err(sql_fault(connection, READING));
+                of_its_namespace(connection, &at, found)
             })
             .await
     }

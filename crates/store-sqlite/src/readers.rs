@@ -16,11 +16,13 @@ use crate::{
 };
 
 /// Concurrent reads. More would contend for the same cores and page cache.
-const CONNECTIONS: usize = 5;
+const CONNECTIONS: usize = 7;
 /// Of these, for lists, so that reads of single entities, which calls wait for, always find a connection.
 const LISTS: usize = 3;
 /// Of these, for the server's own reads of everything, which deploys wait for.
 const UPKEEP: usize = 1;
+/// Of these, for the values of functions, which read as often as they like.
+const VALUES: usize = 2;
 
 /// A few read-only connections, opened when needed and kept.
 pub(crate) struct Readers {
@@ -28,6 +30,7 @@ pub(crate) struct Readers {
     permits: Arc<Semaphore>,
     lists: Arc<Semaphore>,
     upkeep: Arc<Semaphore>,
+    values: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
@@ -38,6 +41,7 @@ impl Readers {
             permits: Arc::new(Semaphore::new(CONNECTIONS)),
             lists: Arc::new(Semaphore::new(LISTS)),
             upkeep: Arc::new(Semaphore::new(UPKEEP)),
+            values: Arc::new(Semaphore::new(VALUES)),
             idle: Arc::default(),
         }
     }
@@ -80,6 +84,15 @@ impl Readers {
         self.among(&self.upkeep, operation, work).await
     }
 
+    /// The same for the values of functions, so that these are in nobody else's way.
+    pub(crate) async fn values<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.among(&self.values, operation, work).await
+    }
+
     async fn among<T, F>(
         &self,
         few: &Arc<Semaphore>,
@@ -105,6 +118,7 @@ impl Readers {
             self.permits.close();
             self.lists.close();
             self.upkeep.close();
+            self.values.close();
             all.forget();
         }
         locked(&self.idle).clear();
@@ -121,14 +135,14 @@ mod tests {
     use crate::SyncMode;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn lists_leave_a_connection_to_single_reads() {
+    async fn lists_and_values_leave_connections_to_other_reads() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("flint.db");
         let _writer = database::open_writer(&path, SyncMode::ProcessOnly).unwrap();
         let readers = Arc::new(Readers::new(path));
         let (begun, mut under_way) = unbounded_channel();
         let (mut ends, mut lists) = (Vec::new(), Vec::new());
-        for _ in 0..2 * CONNECTIONS {
+        for number in 0..4 * CONNECTIONS {
             let (end, ended) = mpsc::channel::<()>();
             let (readers, begun) = (Arc::clone(&readers), begun.clone());
             lists.push(tokio::spawn(async move {
@@ -137,11 +151,14 @@ mod tests {
                     let _ = ended.recv(); // until its other end is dropped
                     Ok(())
                 };
-                readers.list("listing", work).await
+                match number % 2 {
+                    0 => readers.list("listing", work).await,
+                    _ => readers.values("reading values", work).await,
+                }
             }));
             ends.push(end);
         }
-        for _ in 0..LISTS {
+        for _ in 0..LISTS + VALUES {
             under_way.recv().await.unwrap();
         }
         let upkeep = readers.keep_up("looking", |_| Ok(()));
@@ -150,7 +167,7 @@ mod tests {
             let read = readers.run("reading", |connection| Ok(connection.is_autocommit()));
             assert!(timeout(Duration::from_secs(60), read).await.unwrap().unwrap());
         }
-        assert!(under_way.try_recv().is_err(), "no further list has begun");
+        assert!(under_way.try_recv().is_err(), "no further one has begun");
         drop(ends);
         for list in lists {
             list.await.unwrap().unwrap();

@@ -1,7 +1,7 @@
 //! Data that functions keep from call to call.
 
 use async_trait::async_trait;
-use flint_model::{ByteSize, NamespaceName};
+use flint_model::{ByteSize, NamespaceName, Timestamp};
 
 use crate::{Page, StoreError};
 
@@ -10,6 +10,9 @@ use crate::{Page, StoreError};
 pub struct BucketPath {
     /// Whose it is.
     pub namespace: NamespaceName,
+    /// When the function was written that uses it. A namespace that was created after that is another one of the same name:
+    /// [`StoreError::NoNamespace`].
+    pub as_of: Timestamp,
     /// Its name; a bucket is there as soon as something is in it.
     pub bucket: String,
 }

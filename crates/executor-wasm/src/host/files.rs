@@ -57,8 +57,7 @@ struct Nothing;
 impl OpenFiles {
     /// A fraction of this process's limit.
     pub fn of_this_process() -> Self {
-        let limit = getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-        Self::at_most((limit / PART).min(MOST) as usize)
+        Self::at_most((descriptors() / PART).min(MOST) as usize)
     }
 
     /// A limit of this many files.
@@ -147,6 +146,11 @@ pub(super) fn bound_files<T: AsHost + WasiView + 'static>(linker: &mut Linker<T>
             })
         },
     )
+}
+
+/// How many descriptors this process may have.
+pub(super) fn descriptors() -> u64 {
+    getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 fn take(all: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {

@@ -6,12 +6,12 @@ use std::{
 };
 
 use flint_gate::Gates;
-use flint_model::{ByteSize, Function, HostPattern, NamespaceName};
+use flint_model::{ByteSize, Function, HostPattern, NamespaceName, Timestamp};
 use flint_store::{KeyValue, KeyValueQuota};
 use wasmtime_wasi_config::WasiConfigVariables;
 
 use super::{
-    OpenFiles,
+    OpenFiles, ValueTurns,
     http::{HttpBounds, HttpClient, Reach},
 };
 
@@ -26,6 +26,8 @@ pub struct Services {
     pub values: Option<Arc<dyn KeyValue>>,
     /// A namespace's quota in that store.
     pub quota: KeyValueQuota,
+    /// Limits how much of that store's time they take.
+    pub turns: ValueTurns,
     /// The client that sends their requests.
     pub http: Arc<HttpClient>,
     /// Access to the server's own API; `None` if there is none.
@@ -42,7 +44,8 @@ impl Services {
     /// fraction of this process's.
     pub fn new(values: Option<Arc<dyn KeyValue>>) -> Result<Self, rustls::Error> {
         let http = Arc::new(HttpClient::new(HttpBounds::default(), Reach::Public)?);
-        Ok(Self { values, quota: Self::QUOTA, http, gates: None, files: OpenFiles::of_this_process() })
+        let (turns, files) = (ValueTurns::default(), OpenFiles::of_this_process());
+        Ok(Self { values, quota: Self::QUOTA, turns, http, gates: None, files })
     }
 }
 
@@ -51,6 +54,8 @@ impl Services {
 pub struct Grants {
     /// The namespace whose buckets it uses.
     pub(super) namespace: NamespaceName,
+    /// When it was written: it has no part in a namespace of that name that was created later.
+    pub(super) as_of: Timestamp,
     /// Its name, given as its first argument.
     pub(super) name: String,
     pub(super) allow_hosts: Arc<[HostPattern]>,
@@ -68,6 +73,7 @@ impl Grants {
         let options = &function.wasm;
         Self {
             namespace: function.path.namespace.clone(),
+            as_of: function.updated,
             name: function.path.name.to_string(),
             allow_hosts: options.allow_hosts.clone().into(),
             key_value: options.keyvalue,
@@ -87,6 +93,7 @@ impl Grants {
         let drawn = Arc::new(AtomicBool::new(false));
         let grants = Self {
             namespace: namespace.clone(),
+            as_of: Timestamp::default(),
             name: INITIALISED_AS.to_owned(),
             allow_hosts: [].into(),
             key_value: false,

@@ -1,14 +1,18 @@
 //! `wasi:keyvalue`: buckets of the function's namespace, kept in the store.
 //!
 //! A bucket exists as soon as it contains something; `""` is a valid name. Reads and writes wait for the
-//! store, during which the guest's time limit runs.
+//! store and for their turn at it, during which the guest's time limit runs.
 
 use std::sync::Arc;
 
+use flint_model::NamespaceName;
 use flint_store::{BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, Page, StoreError};
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable, ResourceTableError};
 
-use super::context::{AsHost, Host};
+use super::{
+    Grants, ValueTurns,
+    context::{AsHost, Host},
+};
 
 /// Longest name of a bucket, in bytes.
 const LONGEST_BUCKET: usize = 128;
@@ -128,6 +132,14 @@ impl Buckets<'_> {
         }
     }
 
+    fn turns(&self) -> &ValueTurns {
+        &self.host.services.turns
+    }
+
+    fn namespace(&self) -> &NamespaceName {
+        &self.host.grants.namespace
+    }
+
     fn quota(&self) -> KeyValueQuota {
         self.host.services.quota
     }
@@ -145,7 +157,9 @@ impl Buckets<'_> {
         let (values, at) = (self.values()?, self.path(bucket)?);
         let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
         for keys in keys.chunks(AT_ONCE) {
-            let some = values.read(&at, keys.to_vec()).await?;
+            let (values, at, keys) = (Arc::clone(&values), at.clone(), keys.to_vec());
+            let read = async move { values.read(&at, keys).await };
+            let some = self.turns().read(self.namespace(), read).await?;
             bytes += some.iter().flatten().map(Vec::len).sum::<usize>();
             if bytes > MOST_BYTES {
                 return Err(too_many_bytes());
@@ -156,14 +170,17 @@ impl Buckets<'_> {
     }
 
     async fn write(&mut self, bucket: &Resource<Bucket>, changes: Vec<Change>) -> Result<(), Refused> {
-        check(changes.iter().map(|change| (change.key.as_str(), change.value.as_ref().map_or(0, Vec::len))))?;
-        let (values, at) = (self.values()?, self.path(bucket)?);
-        Ok(values.write(&at, changes, self.quota()).await?)
+        let sizes =
+            changes.iter().map(|change| (change.key.as_str(), change.value.as_ref().map_or(0, Vec::len)));
+        let size = (changes.len(), check(sizes)?);
+        let (values, at, quota) = (self.values()?, self.path(bucket)?, self.quota());
+        let write = async move { values.write(&at, changes, quota).await };
+        Ok(self.turns().write(self.namespace(), size, write).await?)
     }
 }
 
-/// Checks a request's keys and values against the limits.
-fn check<'a>(all: impl ExactSizeIterator<Item = (&'a str, usize)>) -> Result<(), Refused> {
+/// Checks a request's keys and values against the limits; returns how many bytes they are.
+fn check<'a>(all: impl ExactSizeIterator<Item = (&'a str, usize)>) -> Result<usize, Refused> {
     if all.len() > MOST_KEYS {
         let text = format!("{} keys are more than the {MOST_KEYS} that one request may have", all.len());
         return Err(Refused::Request(text));
@@ -181,7 +198,7 @@ fn check<'a>(all: impl ExactSizeIterator<Item = (&'a str, usize)>) -> Result<(),
         }
         bytes += key.len() + value;
     }
-    if bytes > MOST_BYTES { Err(too_many_bytes()) } else { Ok(()) }
+    if bytes > MOST_BYTES { Err(too_many_bytes()) } else { Ok(bytes) }
 }
 
 fn too_many_bytes() -> Refused {
@@ -194,7 +211,8 @@ impl store::Host for Buckets<'_> {
         if identifier.len() > LONGEST_BUCKET {
             return Err(Refused::Request(format!("a bucket's name has at most {LONGEST_BUCKET} bytes")));
         }
-        let bucket = Bucket(BucketPath { namespace: self.host.grants.namespace.clone(), bucket: identifier });
+        let Grants { namespace, as_of, .. } = &*self.host.grants;
+        let bucket = Bucket(BucketPath { namespace: namespace.clone(), as_of: *as_of, bucket: identifier });
         Ok(self.table().push(bucket)?)
     }
 
@@ -238,7 +256,8 @@ impl store::HostBucket for Buckets<'_> {
     ) -> Result<store::KeyResponse, Refused> {
         let (values, at) = (self.values()?, self.path(&bucket)?);
         let skip = usize::try_from(cursor.unwrap_or(0)).unwrap_or(usize::MAX);
-        let keys = values.keys(&at, Page { skip, limit: MOST_KEYS }).await?;
+        let list = async move { values.keys(&at, Page { skip, limit: MOST_KEYS }).await };
+        let keys = self.turns().read(self.namespace(), list).await?;
         let cursor = (keys.len() == MOST_KEYS).then_some((skip + MOST_KEYS) as u64);
         Ok(store::KeyResponse { keys, cursor })
     }
@@ -251,9 +270,10 @@ impl store::HostBucket for Buckets<'_> {
 
 impl atomics::Host for Buckets<'_> {
     async fn increment(&mut self, bucket: Resource<Bucket>, key: String, delta: u64) -> Result<u64, Refused> {
-        check([(key.as_str(), 0)].into_iter())?;
-        let (values, at) = (self.values()?, self.path(&bucket)?);
-        Ok(values.increment(&at, &key, delta, self.quota()).await?)
+        let size = (1, check([(key.as_str(), 0)].into_iter())?);
+        let (values, at, quota) = (self.values()?, self.path(&bucket)?, self.quota());
+        let increment = async move { values.increment(&at, &key, delta, quota).await };
+        Ok(self.turns().write(self.namespace(), size, increment).await?)
     }
 }
 

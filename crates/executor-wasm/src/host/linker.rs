@@ -9,7 +9,7 @@ use wasmtime_wasi_config::WasiConfig;
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
-use super::{context::AsHost, error, files, http, key_value};
+use super::{context::AsHost, error, files, http, key_value, no_files};
 
 /// WASI preview 1, for core modules.
 pub(crate) fn add_p1_to_linker<T: AsHost + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
@@ -36,15 +36,15 @@ where
 }
 
 /// The interfaces of WASI 0.3, beside those of 0.2, which language runtimes import as well. Sockets are not
-/// among them.
+/// among them, and no files can be had by them.
 pub(crate) fn add_0_3_to_linker<T>(linker: &mut component::Linker<T>) -> wasmtime::Result<()>
 where
     T: WasiView + WasiHttpView + 'static,
 {
-    use wasmtime_wasi::p3::{cli, clocks, filesystem, random};
+    use wasmtime_wasi::p3::{cli, clocks, random};
     cli::add_to_linker(linker)?;
     clocks::add_to_linker(linker)?;
-    filesystem::add_to_linker(linker)?;
+    no_files::add_to_linker(linker)?;
     random::add_to_linker(linker)?;
     wasmtime_wasi_http::p3::add_to_linker(linker)
 }

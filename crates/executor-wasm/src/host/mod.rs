@@ -13,6 +13,9 @@ mod http;
 mod key_value;
 mod linker;
 mod logs;
+mod no_files;
+mod shares;
+mod turns;
 
 pub(crate) use self::linker::{add_0_3_to_linker, add_p1_to_linker, add_to_linker};
 pub use self::{
@@ -22,4 +25,5 @@ pub use self::{
     grants::{Grants, Services},
     http::{HttpBounds, HttpClient, Reach},
     logs::{LogSink, LoggedStream},
+    turns::ValueTurns,
 };

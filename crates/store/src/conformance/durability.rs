@@ -1,7 +1,7 @@
 //! What is there after a store was closed and opened again.
 
 use bytes::Bytes;
-use flint_model::{ByteSize, Entity};
+use flint_model::{ByteSize, Entity, Timestamp};
 
 use super::{
     Driver,
@@ -99,8 +99,9 @@ pub async fn attempts_are_counted_over_restarts(driver: &dyn Driver) {
 /// Values of functions are there after reopening, and go with their namespace.
 pub async fn values_stay_until_their_namespace_goes(driver: &dyn Driver) {
     let quota = KeyValueQuota { keys: 10, bytes: ByteSize::kib(1) };
-    let buckets =
-        ["guest", "other"].map(|name| BucketPath { namespace: namespace_name(name), bucket: "b".into() });
+    let bucket =
+        |name| BucketPath { namespace: namespace_name(name), as_of: Timestamp::now(), bucket: "b".into() };
+    let buckets = ["guest", "other"].map(bucket);
     let opened = driver.open().await;
     for at in &buckets {
         opened.catalog.put_namespace(&namespace(at.namespace.as_str())).await.unwrap();

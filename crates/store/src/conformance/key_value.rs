@@ -1,16 +1,17 @@
 //! What every [`KeyValue`] does.
 
-use flint_model::ByteSize;
+use flint_model::{ByteSize, Timestamp};
 use futures_util::future::join_all;
 
-use super::sample::namespace_name;
-use crate::{BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage, Page};
+use super::sample::{namespace, namespace_name};
+use crate::{BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage, Page, StoreError};
 
 const PLENTY: KeyValueQuota = KeyValueQuota { keys: 1_000_000, bytes: ByteSize::mib(100) };
 const ALL: Page = Page { skip: 0, limit: usize::MAX };
 
 fn bucket(namespace: &str, bucket: &str) -> BucketPath {
-    BucketPath { namespace: namespace_name(namespace), bucket: bucket.to_owned() }
+    let as_of = Timestamp::now();
+    BucketPath { namespace: namespace_name(namespace), as_of, bucket: bucket.to_owned() }
 }
 
 fn set(key: &str, value: &[u8]) -> Change {
@@ -52,6 +53,21 @@ pub async fn buckets_and_namespaces_are_apart(values: &dyn KeyValue) {
     }
     assert_eq!(values.keys(&all[1], ALL).await.unwrap(), ["k"]);
     assert_eq!(values.keys(&bucket("b", "two"), ALL).await.unwrap(), Vec::<String>::new());
+}
+
+/// A function that is older than its namespace is of one that had the name before: nothing is done for it.
+pub async fn a_later_namespace_of_the_name_is_another(values: &dyn KeyValue) {
+    let own = BucketPath { as_of: namespace("a").created, ..bucket("a", "b") };
+    values.write(&own, vec![set("k", b"1")], PLENTY).await.unwrap();
+    let earlier = BucketPath { as_of: Timestamp::from_millis(own.as_of.as_millis() - 1), ..own.clone() };
+    let written = values.write(&earlier, vec![set("k", b"2")], PLENTY).await;
+    let sum = values.increment(&earlier, "k", 1, PLENTY).await.map(|_| ());
+    let read_of = values.read(&earlier, vec!["k".to_owned()]).await.map(|_| ()).map_err(KeyValueError::from);
+    let keys = values.keys(&earlier, ALL).await.map(|_| ()).map_err(KeyValueError::from);
+    for refused in [written, sum, read_of, keys] {
+        assert!(matches!(refused, Err(KeyValueError::Store(StoreError::NoNamespace(_)))), "{refused:?}");
+    }
+    assert_eq!(read(values, &own, "k").await, Some(b"1".to_vec()));
 }
 
 /// Keys are listed in order, page by page.

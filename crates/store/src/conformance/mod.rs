@@ -133,7 +133,7 @@ macro_rules! conformance_suite {
             content_comes_back_by_its_hash, the_same_content_is_stored_once, what_is_kept_or_young_stays,
             a_large_one_comes_back);
         $crate::conformance_suite!(@ $driver, key_value, values:
-            values_come_back_by_key, buckets_and_namespaces_are_apart, keys_are_listed_in_order_and_paged,
+            values_come_back_by_key, buckets_and_namespaces_are_apart, a_later_namespace_of_the_name_is_another, keys_are_listed_in_order_and_paged,
             a_quota_holds_and_is_counted_exactly, counters_count_every_increment);
         mod dead_letters {
             use super::*;

@@ -30,7 +30,7 @@ pub async fn nothing_is_written_for_one_that_is_not_there(driver: &dyn Driver) {
     let Opened { catalog, queue, apis, values, .. } = &opened;
     let gone = namespace_name("gone");
     let quota = KeyValueQuota { keys: 9, bytes: flint_model::ByteSize::kib(1) };
-    let bucket = BucketPath { namespace: gone.clone(), bucket: "b".into() };
+    let bucket = BucketPath { namespace: gone.clone(), as_of: Timestamp::now(), bucket: "b".into() };
     for existed in [false, true] {
         let mut revision = 1;
         if existed {

@@ -6,22 +6,38 @@ use std::{
     sync::Arc,
 };
 
-use flint_model::{HttpScheme, is_public_address};
+use flint_model::{HttpScheme, NamespaceName, is_public_address};
 use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, lookup_host},
+    net::TcpStream,
 };
 use tokio_rustls::TlsConnector;
 use wasmtime_wasi_http::Error;
 
-use super::{HttpBounds, Reach, Target};
+use super::{
+    super::{
+        files,
+        shares::{Share, Shares},
+    },
+    HttpBounds, Reach, Target,
+    names::Names,
+};
+
+/// Connections together get this fraction of the server's descriptors...
+const PART: u64 = 8;
+/// ...and at most so many.
+const MOST: u64 = 1 << 14;
+/// A namespace gets this fraction of them.
+const NAMESPACES_PART: u32 = 4;
 
 /// The HTTP client for all functions' requests.
 pub struct HttpClient {
     bounds: HttpBounds,
     reach: Reach,
     tls: Arc<ClientConfig>,
+    names: Names,
+    connections: Shares,
 }
 
 /// A connection with or without TLS.
@@ -40,7 +56,19 @@ impl HttpClient {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Ok(Self { bounds, reach, tls: Arc::new(tls) })
+        let connections = (files::descriptors() / PART).clamp(1, MOST) as u32;
+        Ok(Self {
+            bounds,
+            reach,
+            tls: Arc::new(tls),
+            names: Names::new(),
+            connections: Shares::new(connections, connections.div_ceil(NAMESPACES_PART)),
+        })
+    }
+
+    /// Permits one more connection, for as long as it lasts; `None` while there are too many.
+    pub(super) fn admit(&self, namespace: &NamespaceName) -> Option<Share> {
+        self.connections.try_take(namespace)
     }
 
     pub(super) fn bounds(&self) -> &HttpBounds {
@@ -52,8 +80,12 @@ impl HttpClient {
     }
 
     /// Connects to the target, with a TLS handshake where its scheme has one.
-    pub(super) async fn connect(&self, target: &Target) -> Result<Box<dyn Connection>, Error> {
-        let stream = self.connect_to_any(&self.resolve(target).await?).await?;
+    pub(super) async fn connect(
+        &self,
+        namespace: &NamespaceName,
+        target: &Target,
+    ) -> Result<Box<dyn Connection>, Error> {
+        let stream = self.connect_to_any(&self.resolve(namespace, target).await?).await?;
         if target.scheme == HttpScheme::Http {
             return Ok(Box::new(stream));
         }
@@ -63,11 +95,12 @@ impl HttpClient {
     }
 
     /// The target's addresses that may be reached.
-    async fn resolve(&self, target: &Target) -> Result<Vec<SocketAddr>, Error> {
-        let found: Vec<SocketAddr> = match target.host.parse::<IpAddr>() {
+    async fn resolve(&self, namespace: &NamespaceName, target: &Target) -> Result<Vec<SocketAddr>, Error> {
+        let found = match target.host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, target.port)],
             Err(_) => {
-                lookup_host((target.host.as_str(), target.port)).await.map_err(|_| unknown_name())?.collect()
+                let found = self.names.look_up(namespace, &target.host, target.port).await;
+                found.map_err(|_| unknown_name())?
             }
         };
         if found.is_empty() {
@@ -132,6 +165,10 @@ mod tests {
         HttpClient::new(HttpBounds::default(), reach).unwrap()
     }
 
+    async fn connect(client: HttpClient, target: Target) -> Result<(), Error> {
+        client.connect(&"guest".parse().unwrap(), &target).await.map(|_| ())
+    }
+
     fn to(host: &str, port: u16) -> Target {
         Target { scheme: HttpScheme::Http, host: host.to_owned(), port }
     }
@@ -143,10 +180,10 @@ mod tests {
         for host in
             ["localhost", "127.0.0.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.169.254", "10.0.0.1"]
         {
-            let refused = client(Reach::Public).connect(&to(host, port)).await.err().unwrap();
+            let refused = connect(client(Reach::Public), to(host, port)).await.unwrap_err();
             assert!(matches!(refused, Error::DestinationIpProhibited), "{host}: {refused}");
         }
-        assert!(client(Reach::Everything).connect(&to("127.0.0.1", port)).await.is_ok());
+        assert!(connect(client(Reach::Everything), to("127.0.0.1", port)).await.is_ok());
     }
 
     #[tokio::test]
@@ -170,8 +207,18 @@ mod tests {
             stream
         });
         let target = Target { scheme: HttpScheme::Https, ..to("127.0.0.1", port) };
-        let refused = client(Reach::Everything).connect(&target).await.err().unwrap();
+        let refused = connect(client(Reach::Everything), target).await.unwrap_err();
         assert!(matches!(refused, Error::TlsProtocolError), "{refused}");
         drop(talking.await.unwrap());
+    }
+    #[test]
+    fn connections_are_bounded_for_all_and_for_each_namespace() {
+        let client = HttpClient { connections: Shares::new(5, 3), ..client(Reach::Public) };
+        let [guest, other] = ["guest", "other"].map(|name| name.parse().unwrap());
+        let admit = |namespace| std::iter::from_fn(|| client.admit(namespace)).collect::<Vec<_>>();
+        let (first, second) = (admit(&guest), admit(&other));
+        assert_eq!((first.len(), second.len()), (3, 2));
+        drop(first);
+        assert_eq!(admit(&other).len(), 1);
     }
 }

@@ -8,6 +8,7 @@
 mod bounded;
 mod connect;
 mod heads;
+mod names;
 mod send;
 mod way;
 
@@ -151,7 +152,9 @@ impl Outbound {
         counted.map_err(|_| Error::ConnectionLimitReached)?;
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_| Error::ConnectionLimitReached)?;
-        Ok(Way::Out { client: Arc::clone(&self.services.http), target, place })
+        let (client, namespace) = (Arc::clone(&self.services.http), self.grants.namespace.clone());
+        let share = client.admit(&namespace).ok_or(Error::ConnectionLimitReached)?;
+        Ok(Way::Out { client, namespace, target, place, share })
     }
 }
 

@@ -48,9 +48,10 @@ pub(super) async fn send(way: Way, request: Request<WasiBody>, options: RequestO
     let (response, ended) = answered.map_err(|_| Error::ConnectionReadTimeout)??;
 
     let idle = at_most(options.between_bytes_timeout, bounds.idle);
-    let place = way.place();
+    let (place, share) = way.permits();
     let body = |body| Bounded::response(body, bounds.response_body.as_u64(), idle, place).boxed_unsync();
     let driving = async move {
+        let _share = share;
         if !ended {
             Pin::new(&mut connection).await?;
         }

@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use flint_gate::DirectGate;
-use flint_model::ByteSize;
+use flint_model::{ByteSize, NamespaceName};
 use tokio::sync::OwnedSemaphorePermit;
 use wasmtime_wasi_http::Error;
 
-use super::{HttpBounds, HttpClient, Target, connect::Connection};
+use super::{super::shares::Share, HttpBounds, HttpClient, Target, connect::Connection};
 
 /// Longer than any call.
 const ALWAYS: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -26,8 +26,14 @@ const TO_THE_API: HttpBounds = HttpBounds {
 
 /// How an admitted request is sent.
 pub(super) enum Way {
-    /// To another host, with a permit for a concurrent request.
-    Out { client: Arc<HttpClient>, target: Target, place: OwnedSemaphorePermit },
+    /// To another host, with a permit for a concurrent request and one for a connection.
+    Out {
+        client: Arc<HttpClient>,
+        namespace: NamespaceName,
+        target: Target,
+        place: OwnedSemaphorePermit,
+        share: Share,
+    },
     /// To the server's own API, without a network.
     Gate(Arc<DirectGate>),
 }
@@ -44,7 +50,7 @@ impl Way {
     /// Connects.
     pub(super) async fn connect(&self) -> Result<Box<dyn Connection>, Error> {
         match self {
-            Self::Out { client, target, .. } => client.connect(target).await,
+            Self::Out { client, namespace, target, .. } => client.connect(namespace, target).await,
             Self::Gate(gate) => match gate.connect().await {
                 Ok(stream) => Ok(Box::new(stream)),
                 Err(_) => Err(Error::ConnectionRefused),
@@ -52,11 +58,11 @@ impl Way {
         }
     }
 
-    /// The permit to hold until the response is gone.
-    pub(super) fn place(self) -> Option<OwnedSemaphorePermit> {
+    /// The permits to hold until the response and the connection are gone.
+    pub(super) fn permits(self) -> (Option<OwnedSemaphorePermit>, Option<Share>) {
         match self {
-            Self::Out { place, .. } => Some(place),
-            Self::Gate(_) => None,
+            Self::Out { place, share, .. } => (Some(place), Some(share)),
+            Self::Gate(_) => (None, None),
         }
     }
 }

@@ -40,17 +40,15 @@ fn origins(reports: &[Report]) -> Vec<String> {
         }
     };
     let mut lines = vec![said("commit", &by(|report| report.commit.clone())), said("host", &by(host_of))];
-    let caveats: [(&str, fn(&Report) -> bool); 2] = [
-        ("quick runs, whose figures are not to be quoted", is_quick),
-        ("runs on a noisy host, judged all the same (--despite-noise)", is_despite_noise),
-    ];
-    for (caveat, is) in caveats {
+    let mut caution = |caveat: &str, is: fn(&Report) -> bool| {
         let of: Vec<_> =
             reports.iter().filter(|report| is(report)).map(|report| &*report.experiment).collect();
         if !of.is_empty() {
             lines.push(format!("{caveat}: {}", of.join(", ")));
         }
-    }
+    };
+    caution("quick runs, whose figures are not to be quoted", is_quick);
+    caution("runs on a noisy host, judged all the same (--despite-noise)", is_despite_noise);
     lines
 }
 
