@@ -16,7 +16,7 @@ use axum::{
 use bytes::Bytes;
 use flint_controller::ControllerError;
 use flint_executor::{Body, BodyError, body_channel};
-use flint_request_body::{Pieces, Unread, hand_on};
+use flint_request_body::{Arrival, Pieces, Unread, hand_on};
 use tokio::sync::mpsc;
 
 use crate::error::ApiError;
@@ -24,9 +24,13 @@ use crate::error::ApiError;
 /// Bodies up to this size are read whole before a call begins: cheaper than a stream.
 const WHOLE: u64 = 64 * 1024;
 
-/// All of a request's body, if it has at most `limit` bytes.
-pub(crate) async fn collect(body: HttpBody, limit: u64) -> Result<Bytes, ApiError> {
-    flint_request_body::read(body, limit).await.map_err(|unread| match unread {
+/// All of a request's body, if it has at most `limit` bytes, and room.
+pub(crate) async fn collect(
+    body: HttpBody,
+    limit: u64,
+    arrival: Option<Arrival<'_>>,
+) -> Result<Bytes, ApiError> {
+    flint_request_body::read(body, limit, arrival).await.map_err(|unread| match unread {
         Unread::TooLarge { size } => {
             ControllerError::TooLarge { what: "Request", size, allowed: limit }.into()
         }
@@ -36,10 +40,14 @@ pub(crate) async fn collect(body: HttpBody, limit: u64) -> Result<Bytes, ApiErro
 
 /// A request's body as executors take it: small ones whole, large ones as a stream that ends with an error beyond `limit`, or when it
 /// comes too slowly.
-pub(crate) async fn incoming(body: HttpBody, limit: u64) -> Result<(Body, Upload), ApiError> {
+pub(crate) async fn incoming(
+    body: HttpBody,
+    limit: u64,
+    arrival: Arrival<'_>,
+) -> Result<(Body, Upload), ApiError> {
     let hint = http_body::Body::size_hint(&body);
     if hint.upper().is_some_and(|upper| upper <= WHOLE.min(limit)) || hint.lower() > limit {
-        return Ok((Body::Full(collect(body, limit).await?), Upload::default()));
+        return Ok((Body::Full(collect(body, limit, Some(arrival)).await?), Upload::default()));
     }
     let (sender, receiver) = body_channel();
     let unread = Arc::new(AtomicBool::new(true));
@@ -47,6 +55,7 @@ pub(crate) async fn incoming(body: HttpBody, limit: u64) -> Result<(Body, Upload
     let failed = move |failed: Unread| match failed {
         Unread::TooLarge { .. } => BodyError::TooLarge(limit),
         Unread::Late => BodyError::Late,
+        Unread::NoRoom => BodyError::Broken(failed.to_string()),
         Unread::Broken(why) => BodyError::Broken(why),
     };
     tokio::spawn(hand_on(body, limit, sender, failed, move || unread.store(false, Ordering::Release)));
@@ -84,7 +93,13 @@ pub(crate) fn written(pieces: usize) -> (mpsc::Sender<Result<Bytes, Infallible>>
 
 #[cfg(test)]
 mod tests {
+    use flint_request_body::Arriving;
+
     use super::*;
+
+    async fn incoming(body: HttpBody, limit: u64) -> Result<(Body, Upload), ApiError> {
+        super::incoming(body, limit, Arriving::default().arrival("guest")).await
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_stalls_is_late() {

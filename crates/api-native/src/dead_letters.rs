@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::{
     Native,
     auth::Tenant,
-    error::{ApiError, Asked, Body, Path},
+    error::{ApiError, Asked, Path, Sent},
     functions::{MOST, PageQuery, path_of},
     invoke::transaction,
     resource::{
@@ -145,9 +145,8 @@ pub(crate) async fn redrive(
     ))]
 pub(crate) async fn redrive_some(
     State(native): State<Arc<Native>>,
-    tenant: Tenant,
     headers: HeaderMap,
-    Body(asked): Body<RedriveRequest>,
+    Sent(tenant, asked): Sent<RedriveRequest>,
 ) -> Result<(StatusCode, Json<RedriveResult>), ApiError> {
     let function = asked.function.map(|name| path_of(&tenant.caller, &name)).transpose()?;
     let (caller, namespace) = (&tenant.caller, &tenant.caller.namespace.name);

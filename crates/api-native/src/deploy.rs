@@ -16,6 +16,7 @@ use flint_model::{
     Annotations, CodeFormat, Function, FunctionLimits, FunctionPath, Isolation, Parameter, Parameters, Start,
     StrategyRequest,
 };
+use flint_request_body::Arrival;
 use serde::Deserialize;
 
 use crate::{
@@ -75,8 +76,10 @@ pub(crate) async fn deploy(
     let asked = {
         // Released before the function is prepared, which takes as long as user code does.
         let length = http_body::Body::size_hint(&body).exact();
-        let _room = native.config.uploads.room(tenant.caller.namespace.name.as_str(), length).await;
-        read(&native, &parts.headers, query, body).await?
+        let (uploads, namespace) = (&native.config.uploads, tenant.caller.namespace.name.as_str());
+        let room = uploads.room(namespace, length).await;
+        let arrival = uploads.arrival_without(room.as_ref(), namespace);
+        read(&native, &parts.headers, query, body, arrival).await?
     };
     let put = put_of(asked, &native.controller.config().defaults)?;
     match wants_progress(&parts.headers) {
@@ -105,12 +108,13 @@ async fn read(
     headers: &HeaderMap,
     query: RawOptions,
     body: HttpBody,
+    arrival: Option<Arrival<'_>>,
 ) -> Result<Upload, ApiError> {
     let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let max_code = native.controller.config().limits.bounds.max_code.as_u64();
     if essence == "application/json" {
-        let body = collect(body, max_code / 3 * 4 + AROUND_CODE).await?;
+        let body = collect(body, max_code / 3 * 4 + AROUND_CODE, arrival).await?;
         if !is_object(&body) {
             return Err(no_object());
         }
@@ -143,7 +147,7 @@ async fn read(
         LimitsPatch { memory_mb: query.memory_mb, timeout_ms: query.timeout_ms, ..LimitsPatch::default() };
     let request =
         DeployRequest { kind: query.kind, main: query.main, contract, limits, ..DeployRequest::default() };
-    let content = collect(body, max_code).await?;
+    let content = collect(body, max_code, arrival).await?;
     Ok(Upload { request, code: Some((format, content)) })
 }
 

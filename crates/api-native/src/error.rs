@@ -1,5 +1,7 @@
 //! Error responses: status, code, cause, next step.
 
+use std::sync::Arc;
+
 use axum::{
     Json,
     extract::{
@@ -10,10 +12,14 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use flint_controller::{ControllerError, ErrorKind};
-use flint_request_body::{NoRoom, Unread, read};
+use flint_request_body::{Arrival, NoRoom, Unread, read};
 use serde::de::DeserializeOwned;
 
-use crate::resource::{ErrorBody, ErrorDetail};
+use crate::{
+    Native,
+    auth::Tenant,
+    resource::{ErrorBody, ErrorDetail},
+};
 
 /// Maximum JSON body of a request that is neither a call nor a deploy.
 const MOST_JSON: u64 = 2 << 20;
@@ -168,9 +174,10 @@ impl From<Unread> for ApiError {
         let (status, code) = match unread {
             Unread::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Unread::Late => (StatusCode::REQUEST_TIMEOUT, "timeout"),
+            Unread::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             Unread::Broken(_) => (StatusCode::BAD_REQUEST, "invalid"),
         };
-        Self::new(status, code, unread.to_string())
+        Self { retry_after: unread.retry_after(), ..Self::new(status, code, unread.to_string()) }
     }
 }
 
@@ -240,32 +247,51 @@ pub(crate) async fn wrong_method(method: Method, uri: Uri) -> ApiError {
         .hint("GET /v1/openapi.json describes it")
 }
 
-/// Extractor of a JSON body, with this API's errors.
+/// Extractor of the operator's JSON body, with this API's errors.
 pub(crate) struct Body<T>(pub(crate) T);
+
+/// Extractor of a namespace's key and JSON body: who sends it says whose room it takes.
+pub(crate) struct Sent<T>(pub(crate) Tenant, pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let (parts, body) = request.into_parts();
-        // Read here: axum would wait for it without a time limit.
-        let body = read(body, MOST_JSON).await.map_err(|unread| match unread {
-            Unread::TooLarge { .. } => {
-                ApiError::from(unread).hint(format!("{} MB are read here at most", MOST_JSON >> 20))
-            }
-            unread => unread.into(),
-        })?;
-        let is_object = is_object(&body);
-        let request = Request::from_parts(parts, body.into());
-        match Json::from_request(request, state).await {
-            Ok(_) | Err(JsonRejection::JsonDataError(_)) if !is_object => Err(no_object()),
-            Ok(Json(body)) => Ok(Self(body)),
-            Err(JsonRejection::JsonDataError(wrong)) => Err(ApiError::invalid(wrong.body_text())),
-            Err(JsonRejection::MissingJsonContentType(missing)) => {
-                Err(ApiError::new(missing.status(), "unsupported_media_type", missing.body_text()))
-            }
-            Err(other) => Err(ApiError::new(other.status(), "invalid", other.body_text())),
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        json(request, None).await.map(Self)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<Native>> for Sent<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, native: &Arc<Native>) -> Result<Self, ApiError> {
+        let (mut parts, body) = request.into_parts();
+        let tenant = Tenant::from_request_parts(&mut parts, native).await?;
+        let arrival = native.config.uploads.arrival(tenant.caller.namespace.name.as_str());
+        let sent = json(Request::from_parts(parts, body), Some(arrival)).await?;
+        Ok(Self(tenant, sent))
+    }
+}
+
+async fn json<T: DeserializeOwned>(request: Request, arrival: Option<Arrival<'_>>) -> Result<T, ApiError> {
+    let (parts, body) = request.into_parts();
+    // Read here: axum would wait for it without a time limit.
+    let body = read(body, MOST_JSON, arrival).await.map_err(|unread| match unread {
+        Unread::TooLarge { .. } => {
+            ApiError::from(unread).hint(format!("{} MB are read here at most", MOST_JSON >> 20))
         }
+        unread => unread.into(),
+    })?;
+    let is_object = is_object(&body);
+    let request = Request::from_parts(parts, body.into());
+    match Json::from_request(request, &()).await {
+        Ok(_) | Err(JsonRejection::JsonDataError(_)) if !is_object => Err(no_object()),
+        Ok(Json(body)) => Ok(body),
+        Err(JsonRejection::JsonDataError(wrong)) => Err(ApiError::invalid(wrong.body_text())),
+        Err(JsonRejection::MissingJsonContentType(missing)) => {
+            Err(ApiError::new(missing.status(), "unsupported_media_type", missing.body_text()))
+        }
+        Err(other) => Err(ApiError::new(other.status(), "invalid", other.body_text())),
     }
 }
 

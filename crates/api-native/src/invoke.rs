@@ -92,13 +92,17 @@ async fn call(
     let query = CallQuery::parse(parts.uri.query())?;
     let bounds = &tenant.caller.limits().bounds;
     let rest = rest_of(&parts.uri);
+    let arrival = native.config.uploads.arrival(tenant.caller.namespace.name.as_str());
     let plain = rest.is_none() && takes_arguments(&parts);
     let (head, (body, upload)) = match plain {
         true => {
-            let body = collect(body, bounds.max_payload.as_u64()).await?;
+            let body = collect(body, bounds.max_payload.as_u64(), Some(arrival)).await?;
             (None, (Body::Full(merged(&query.rest, body)?), Upload::default()))
         }
-        false => (Some(head(&parts, rest, &query.rest)), incoming(body, bounds.max_body.as_u64()).await?),
+        false => {
+            let body = incoming(body, bounds.max_body.as_u64(), arrival).await?;
+            (Some(head(&parts, rest, &query.rest)), body)
+        }
     };
     let wait = query.wait.map_or(bounds.max_blocking_wait, |wait| wait.min(bounds.max_blocking_wait));
     let invocation = Invocation {

@@ -56,7 +56,7 @@ pub struct NativeConfig {
     pub executors: Vec<Arc<dyn Executor>>,
     /// Operations of the composition root, where they apply.
     pub maintenance: Option<Arc<dyn Maintenance>>,
-    /// Memory permits for code and long lists, shared with other APIs.
+    /// Memory permits for bodies, code and long lists, shared with other APIs.
     pub uploads: Arc<Uploads>,
 }
 

@@ -67,13 +67,14 @@ pub(crate) async fn put(
 ) -> Result<Json<SecretResource>, ApiError> {
     let name = name_of(&name)?;
     let allowed = native.controller.config().secrets.max_size.as_u64();
-    let value = read(request.into_body(), allowed).await.map_err(|unread| match unread {
+    let namespace = &tenant.caller.namespace.name;
+    let arrival = native.config.uploads.arrival(namespace.as_str());
+    let value = read(request.into_body(), allowed, Some(arrival)).await.map_err(|unread| match unread {
         Unread::TooLarge { size } => {
             ApiError::from(ControllerError::TooLarge { what: "secret", size, allowed })
         }
         unread => unread.into(),
     })?;
-    let namespace = &tenant.caller.namespace.name;
     let secret = native.controller.set_secret(&tenant.caller, namespace, name, &value).await?;
     Ok(Json(shown(&native, &secret)))
 }

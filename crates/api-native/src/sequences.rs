@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::{
     Native,
     auth::Tenant,
-    error::{ApiError, Asked, Body, Path},
+    error::{ApiError, Asked, Path, Sent},
     functions::path_of,
     listed::{answer, listed},
     resource::{ErrorBody, SequenceList, SequenceRequest, SequenceResource},
@@ -82,9 +82,8 @@ pub(crate) async fn get(
     ))]
 pub(crate) async fn put(
     State(native): State<Arc<Native>>,
-    tenant: Tenant,
     Path(name): Path<String>,
-    Body(asked): Body<SequenceRequest>,
+    Sent(tenant, asked): Sent<SequenceRequest>,
 ) -> Result<Json<SequenceResource>, ApiError> {
     let path = path_of(&tenant.caller, &name)?;
     let components: Result<_, _> =

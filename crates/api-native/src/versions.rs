@@ -9,7 +9,7 @@ use flint_model::{AliasName, AliasTarget, FunctionPath, Version};
 use crate::{
     Native,
     auth::Tenant,
-    error::{ApiError, Body, Path},
+    error::{ApiError, Path, Sent},
     functions::path_of,
     resource::{
         AliasRequest, AliasResource, DeployResult, ErrorBody, FunctionResource, RollbackRequest, VersionList,
@@ -68,9 +68,8 @@ pub(crate) async fn list(
     ))]
 pub(crate) async fn rollback(
     State(native): State<Arc<Native>>,
-    tenant: Tenant,
     Path(name): Path<String>,
-    Body(asked): Body<RollbackRequest>,
+    Sent(tenant, asked): Sent<RollbackRequest>,
 ) -> Result<Json<DeployResult>, ApiError> {
     let path = path_of(&tenant.caller, &name)?;
     let to = asked.to.as_deref().map(version).transpose()?;
@@ -101,9 +100,8 @@ pub(crate) async fn rollback(
     ))]
 pub(crate) async fn set_alias(
     State(native): State<Arc<Native>>,
-    tenant: Tenant,
     Path((name, alias_name)): Path<(String, String)>,
-    Body(asked): Body<AliasRequest>,
+    Sent(tenant, asked): Sent<AliasRequest>,
 ) -> Result<Json<AliasResource>, ApiError> {
     let (path, alias_name) = (path_of(&tenant.caller, &name)?, alias(&alias_name)?);
     let target = |target: crate::resource::AliasTargetResource| {

@@ -23,7 +23,7 @@ pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Re
     let path = request.function(name)?;
     let overwrite = request.query.flag("overwrite", false)?;
     let mut room = request.room().await;
-    let mut body = request.read_body(body, put_body).await?;
+    let mut body = request.read_body(room.as_ref(), body, put_body).await?;
     if let Some(components) = components_of(request, &path, overwrite, body.exec.as_mut()).await? {
         let put = PutSequence {
             overwrite,

@@ -27,7 +27,7 @@ pub struct FrontConfig {
     pub build_number: String,
     /// Hosts, in lower case, whose subdomains are namespaces serving their web actions.
     pub web_hosts: Vec<String>,
-    /// Memory permits for code and long lists, shared with other APIs.
+    /// Memory permits for bodies, code and long lists, shared with other APIs.
     pub uploads: Arc<Uploads>,
 }
 
@@ -105,8 +105,9 @@ async fn open_to_all(
     arrived: Instant,
 ) -> Response {
     let (parts, body) = request.into_parts();
+    let uploads = &front.config.uploads;
     let response = match open {
-        Open::Api => gateway::serve(&front.controller, parts, body, transaction, arrived).await,
+        Open::Api => gateway::serve(&front.controller, uploads, parts, body, transaction, arrived).await,
         Open::Action(path) => {
             let asked = Asked {
                 method: &parts.method,
@@ -115,6 +116,7 @@ async fn open_to_all(
                 target: web::target(&path),
                 transaction,
                 arrived,
+                uploads,
             };
             web::serve(&front.controller, asked, body).await
         }

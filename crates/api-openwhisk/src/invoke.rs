@@ -24,7 +24,7 @@ pub(crate) async fn invoke(request: &Request<'_>, name: Name<'_>, body: Body) ->
     let wait = request.query.timeout(bounds.max_blocking_wait.as_millis() as u64)?;
     let allowed = bounds.max_payload.as_u64();
     let too_large = |size| ControllerError::TooLarge { what: "Request", size, allowed }.into();
-    let body = json_body(request.headers, body, allowed, too_large).await?;
+    let body = json_body(request.headers, body, allowed, request.arrival(None), too_large).await?;
     let invocation = Invocation {
         path,
         body: body.into(),

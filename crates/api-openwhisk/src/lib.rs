@@ -27,6 +27,7 @@ mod triggers;
 mod vanity;
 mod web;
 
+pub use flint_request_body::{Arriving, Uploads};
 pub use front::{Front, FrontConfig, router};
 pub use inside::router_inside;
 pub use vanity::web_path;

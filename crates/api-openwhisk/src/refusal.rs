@@ -41,6 +41,16 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, text)
     }
 
+    /// What there is no room for at the moment, for this reason.
+    pub(crate) fn overloaded(cause: &impl std::fmt::Display, retry_after: Option<u32>) -> Self {
+        let text = ControllerError::ShuttingDown.to_string();
+        Self {
+            cause: Some(cause.to_string()),
+            retry_after,
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
+        }
+    }
+
     pub(crate) fn not_in_this_version(what: &'static str) -> Self {
         ControllerError::NotInThisVersion(what).into()
     }
@@ -75,11 +85,7 @@ impl From<ControllerError> for Refusal {
 
 impl From<NoRoom> for Refusal {
     fn from(error: NoRoom) -> Self {
-        Self {
-            cause: Some(error.to_string()),
-            retry_after: Some(NoRoom::RETRY_AFTER),
-            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, ControllerError::ShuttingDown.to_string())
-        }
+        Self::overloaded(&error, Some(NoRoom::RETRY_AFTER))
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use flint_controller::{Caller, Controller, ControllerError, LARGEST_LIST, SMALL_LIST};
 use flint_executor::media_type;
 use flint_model::{ByteSize, Entity, EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
-use flint_request_body::{Room, Unread, Uploads};
+use flint_request_body::{Arrival, Room, Unread, Uploads};
 use http::{HeaderMap, header::CONTENT_LENGTH};
 
 use crate::{
@@ -54,6 +54,11 @@ impl Request<'_> {
     pub(crate) async fn room(&self) -> Option<Room> {
         let namespace = &self.caller.namespace.name;
         self.uploads.room(namespace.as_str(), content_length(self.headers)).await
+    }
+
+    /// The body, for whoever has no room for it yet.
+    pub(crate) fn arrival(&self, room: Option<&Room>) -> Option<Arrival<'_>> {
+        self.uploads.arrival_without(room, self.caller.namespace.name.as_str())
     }
 
     /// Room for an answer with the code of what is there.
@@ -110,18 +115,20 @@ impl Request<'_> {
         body: Body,
         read: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<T, Refusal> {
-        let _room = self.room().await;
-        self.read_body(body, read).await
+        let room = self.room().await;
+        self.read_body(room.as_ref(), body, read).await
     }
 
-    /// The same for who has the room already, because what is in the body is not done with when it is read.
+    /// The same for who has the room already, if it takes one, because what is in the body is not done with when it is read.
     pub(crate) async fn read_body<T>(
         &self,
+        room: Option<&Room>,
         body: Body,
         read: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<T, Refusal> {
         let most = largest_body(self.controller.config().limits.bounds.max_code.as_u64());
-        let body = json_body(self.headers, body, most, |_| Refusal::body_too_large()).await?;
+        let body =
+            json_body(self.headers, body, most, self.arrival(room), |_| Refusal::body_too_large()).await?;
         if body.is_empty() {
             return Err(Refusal::bad_request("Request entity expected but not supplied"));
         }
@@ -162,9 +169,10 @@ pub(crate) async fn json_body(
     headers: &HeaderMap,
     body: Body,
     limit: u64,
+    arrival: Option<Arrival<'_>>,
     too_large: impl Fn(u64) -> Refusal,
 ) -> Result<Bytes, Refusal> {
-    let body = whole_body(body, limit, too_large).await?;
+    let body = whole_body(body, limit, arrival, too_large).await?;
     match body.is_empty() || is_json(headers) {
         true => Ok(body),
         false => Err(Refusal::new(
@@ -178,11 +186,13 @@ pub(crate) async fn json_body(
 pub(crate) async fn whole_body(
     body: Body,
     limit: u64,
+    arrival: Option<Arrival<'_>>,
     too_large: impl Fn(u64) -> Refusal,
 ) -> Result<Bytes, Refusal> {
-    flint_request_body::read(body, limit).await.map_err(|unread| match unread {
+    flint_request_body::read(body, limit, arrival).await.map_err(|unread| match unread {
         Unread::TooLarge { size } => too_large(size),
         Unread::Late => Refusal::new(http::StatusCode::REQUEST_TIMEOUT, format!("{unread}.")),
+        Unread::NoRoom => Refusal::overloaded(&unread, unread.retry_after()),
         Unread::Broken(why) => Refusal::malformed(why),
     })
 }

@@ -68,7 +68,7 @@ pub(crate) async fn fire(request: &Request<'_>, name: Name<'_>, body: Body) -> R
     let too_large = |size| ControllerError::TooLarge { what: "Request", size, allowed }.into();
     let firing = Firing {
         path,
-        payload: json_body(request.headers, body, allowed, too_large).await?,
+        payload: json_body(request.headers, body, allowed, request.arrival(None), too_large).await?,
         headers: shown_headers(request.headers),
         transaction: Arc::clone(&request.transaction),
         arrived: request.arrived,

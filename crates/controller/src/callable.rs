@@ -49,23 +49,17 @@ pub(crate) struct Callable {
     pub(crate) retry: Option<RetryOptions>,
     /// The built-in that it stands for.
     pub(crate) built_in: Option<BuiltIn>,
-    pub(crate) metrics: FunctionMetrics,
+    counters: OnceLock<FunctionMetrics>,
 }
 
 impl Callable {
     /// `function`, as found by the path `asked`.
-    pub(crate) fn new(
-        function: Function,
-        asked: FunctionPath,
-        inherited: &Inherited,
-        metrics: &Metrics,
-    ) -> Self {
+    pub(crate) fn new(function: Function, asked: FunctionPath, inherited: &Inherited) -> Self {
         let mut annotations = Annotations::default();
         annotations.set("limits", limits_of(&function));
         if let Some(binding) = &inherited.origin.binding {
             annotations.set("binding", binding.to_string());
         }
-        let path = &function.path;
         let parameters = function.parameters.over(&inherited.parameters);
         let environment = environment(&function.parameters, &inherited.parameters);
         Self {
@@ -79,7 +73,7 @@ impl Callable {
             conductor: function.annotations.is_truthy("conductor"),
             retry: policy::options(&function.annotations),
             built_in: BuiltIn::of(&function),
-            metrics: metrics.function(path.namespace.as_str(), &path.local(), function.kind.as_str()),
+            counters: OnceLock::new(),
             asked,
             function: Arc::new(function),
         }
@@ -93,6 +87,21 @@ impl Callable {
         self.environment.extend(given.environment);
         self.lacks = given.lacks;
         self
+    }
+
+    /// Gives its counters a label of their own. Only for a function whose deletion comes after this.
+    pub(crate) fn label(&self, metrics: &Metrics) {
+        let Function { path, kind, .. } = &*self.function;
+        let label = || metrics.function(path.namespace.as_str(), &path.local(), kind.as_str());
+        self.counters.get_or_init(label);
+    }
+
+    /// Its counters; if it has no label, it may have been deleted since it was found, and gets none.
+    pub(crate) fn counters(&self, metrics: &Metrics) -> &FunctionMetrics {
+        let Function { path, kind, .. } = &*self.function;
+        self.counters.get_or_init(|| {
+            metrics.function_if_labelled(path.namespace.as_str(), &path.local(), kind.as_str())
+        })
     }
 
     /// The parts of its calls that depend on this account.
@@ -186,7 +195,6 @@ mod tests {
 
     use bytes::Bytes;
     use flint_model::Parameter;
-    use flint_telemetry::MetricsConfig;
     use proptest::{collection::vec, prelude::*};
     use serde_json::json;
 
@@ -211,12 +219,7 @@ mod tests {
         }))
         .unwrap();
         let inherited = Inherited { parameters: inherited, ..Inherited::default() };
-        Callable::new(
-            function,
-            "guest/p/f".parse().unwrap(),
-            &inherited,
-            &Metrics::new(MetricsConfig::default()),
-        )
+        Callable::new(function, "guest/p/f".parse().unwrap(), &inherited)
     }
 
     proptest! {

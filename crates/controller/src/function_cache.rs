@@ -64,9 +64,25 @@ impl<T: Weigh> FunctionCache<T> {
 
     /// Inserts a loaded entry, unless something was removed since the load began.
     pub(crate) fn insert(&self, path: FunctionPath, entry: Arc<T>, began: LoadBegan) {
+        self.insert_current(path, entry, began, |_| ());
+    }
+
+    /// The same; `current` sees the entry first unless a removal has overtaken it. What it does comes before any
+    /// later removal.
+    pub(crate) fn insert_current(
+        &self,
+        path: FunctionPath,
+        entry: Arc<T>,
+        began: LoadBegan,
+        current: impl FnOnce(&T),
+    ) {
         let weight = entry.weight();
         let mut shard = self.shard(&path).write().unwrap_or_else(PoisonError::into_inner);
-        if shard.epoch != began.0 || weight > BYTES_PER_SHARD {
+        if shard.epoch != began.0 {
+            return;
+        }
+        current(&entry);
+        if weight > BYTES_PER_SHARD {
             return;
         }
         // Two loads may have run concurrently.
@@ -127,9 +143,13 @@ mod tests {
         let began = cache.get(&path).unwrap_err();
         cache.remove(&path);
         cache.insert(path.clone(), Arc::new(1), began);
+        let overtaken = began;
         let began = cache.get(&path).unwrap_err();
-        cache.insert(path.clone(), Arc::new(2), began);
-        assert_eq!(*cache.get(&path).unwrap(), 2);
+        let mut seen = Vec::new();
+        for (value, began) in [(1, overtaken), (2, began), (BYTES_PER_SHARD + 1, began), (3, overtaken)] {
+            cache.insert_current(path.clone(), Arc::new(value), began, |current| seen.push(*current));
+        }
+        assert_eq!((*cache.get(&path).unwrap(), seen), (2, vec![2, BYTES_PER_SHARD + 1]));
         cache.remove(&path);
         assert!(cache.get(&path).is_err());
     }

@@ -256,7 +256,7 @@ impl Controller {
         let (duration, init) = (record.duration_us, record.init_us.unwrap_or(0));
         // Built-in functions have no instance.
         let ran = draft.cold_or_warm.is_some() || call.callable.built_in.is_some();
-        call.callable.metrics.finished(&Finished {
+        call.callable.counters(&self.metrics).finished(&Finished {
             status: record.response.status.code(),
             wait: Duration::from_micros(record.wait_us),
             // Initialisation never began if the function could not be prepared.

@@ -91,6 +91,15 @@ impl Resolved {
         Arc::clone(&self.split[at].1)
     }
 
+    /// The functions that calls of it may meet.
+    fn callables(&self) -> impl Iterator<Item = &Callable> {
+        let versions = self.split.iter().map(|(_, version)| &version.callee);
+        [&self.callee].into_iter().chain(versions).filter_map(|callee| match callee {
+            Callee::Function(callable) => Some(&**callable),
+            Callee::Sequence(_) => None,
+        })
+    }
+
     /// Whether a namespace may read and call this, found by `asked`.
     fn check(&self, who: &NamespaceName, asked: &FunctionPath) -> Result<(), ControllerError> {
         if self.named == Some(Named::ByNumber) && self.path().namespace != *who {
@@ -216,7 +225,9 @@ impl Controller {
             _ => self.by_version(who, &at, path, inherited).await?,
         };
         let resolved = Arc::new(resolved);
-        self.functions.insert(path.clone(), Arc::clone(&resolved), began);
+        self.functions.insert_current(path.clone(), Arc::clone(&resolved), began, |current| {
+            current.callables().for_each(|callable| callable.label(&self.metrics));
+        });
         Ok(resolved)
     }
 
@@ -233,7 +244,7 @@ impl Controller {
         let function = self.fit(function).await;
         // Boxed: most functions have no secrets, and the future of every call stays small.
         let given = Box::pin(self.given(&function)).await?;
-        let callable = Callable::new(function, asked.clone(), inherited, &self.metrics).given(given);
+        let callable = Callable::new(function, asked.clone(), inherited).given(given);
         Ok(Callee::Function(Arc::new(callable)))
     }
 

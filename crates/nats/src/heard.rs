@@ -2,19 +2,16 @@
 //! connection at once. The queue is bounded in bytes, so that a fast sender does not exhaust memory; messages
 //! that do not fit are dropped and counted as missed.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::{pin::pin, sync::Arc};
 
-use async_nats::Subscriber;
+use async_nats::{Event, Subscriber};
 use futures_util::StreamExt;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
 };
 
-use crate::{Message, receiver::as_message};
+use crate::{Message, line::Line, receiver::as_message};
 
 /// Capacity in bytes. A larger message waits alone.
 const ROOM: usize = 8 << 20;
@@ -31,11 +28,11 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Queues the messages of `subscriber`; those that do not fit are counted in `missed`.
-    pub(crate) fn new(subscriber: Subscriber, missed: Arc<AtomicU64>) -> Self {
+    /// Queues the messages of `subscriber` while the connection lasts.
+    pub(crate) fn new(subscriber: Subscriber, line: Line) -> Self {
         let (sender, waiting) = mpsc::channel(MOST);
         let mut taking = JoinSet::new();
-        taking.spawn(take(subscriber, sender, missed));
+        taking.spawn(take(subscriber, sender, line));
         Self { waiting, _taking: taking }
     }
 
@@ -46,18 +43,21 @@ impl Heard {
     }
 }
 
-async fn take(
-    mut subscriber: Subscriber,
-    sender: mpsc::Sender<(Message, OwnedSemaphorePermit)>,
-    missed: Arc<AtomicU64>,
-) {
+async fn take(mut subscriber: Subscriber, sender: mpsc::Sender<(Message, OwnedSemaphorePermit)>, line: Line) {
     let room = Arc::new(Semaphore::new(ROOM));
-    while let Some(message) = subscriber.next().await {
+    let mut ended = pin!(line.ended());
+    loop {
+        let message = tokio::select! {
+            biased;
+            message = subscriber.next() => message,
+            _ = &mut ended => None,
+        };
+        let Some(message) = message else { return line.tell(Event::Closed) };
         let size = (message.length + BESIDE).min(ROOM) as u32;
         let place = Arc::clone(&room).try_acquire_many_owned(size).ok();
         let put = place.and_then(|place| sender.try_send((as_message(message, None), place)).ok());
         if put.is_none() {
-            missed.fetch_add(1, Ordering::Relaxed);
+            line.miss();
         }
     }
 }

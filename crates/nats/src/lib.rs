@@ -15,6 +15,7 @@ mod certificate;
 mod connect;
 mod error;
 mod heard;
+mod line;
 mod reach;
 mod receiver;
 mod stream;

@@ -1,10 +1,5 @@
 //! Receives messages from a subject or a stream.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
-
 use async_nats::Client;
 use bytes::Bytes;
 use flint_model::{NatsSource, StreamPosition};
@@ -12,8 +7,9 @@ use futures_util::FutureExt;
 
 use crate::{
     NatsError, Reach,
-    connect::{causes, connect},
+    connect::{connect, subscribe},
     heard::Heard,
+    line::Line,
     stream::{Reading, Unacknowledged},
 };
 
@@ -59,7 +55,7 @@ pub struct Batch {
 /// A listener. Dropping it closes the connection.
 pub struct Receiver {
     source: Source,
-    missed: Arc<AtomicU64>,
+    line: Line,
     _client: Client,
 }
 
@@ -78,25 +74,17 @@ impl Receiver {
         position: Option<&StreamPosition>,
         reach: &Reach,
     ) -> Result<Self, NatsError> {
-        let missed = Arc::new(AtomicU64::new(0));
-        let client = connect(source, &format!("Flint: {}", name.trigger), reach, &missed).await?;
+        let (client, line) = connect(source, &format!("Flint: {}", name.trigger), reach).await?;
         let opened = match &source.stream {
             Some(stream) => {
                 Source::Stream(Box::new(Reading::open(&client, source, stream, name, position).await?))
             }
             None => {
-                let subject = source.subject.clone();
-                let subscriber = match &source.queue {
-                    Some(queue) => client.queue_subscribe(subject, queue.clone()).await,
-                    None => client.subscribe(subject).await,
-                };
-                let subscriber = subscriber.map_err(|error| NatsError::Invalid(causes(&error)))?;
-                // A reply proves that the server has processed the subscription.
-                client.flush().await.map_err(|error| NatsError::Ended(causes(&error)))?;
-                Source::Subject(Heard::new(subscriber, Arc::clone(&missed)))
+                let subscriber = subscribe(&client, source, &line).await?;
+                Source::Subject(Heard::new(subscriber, line.clone()))
             }
         };
-        Ok(Self { source: opened, missed, _client: client })
+        Ok(Self { source: opened, line, _client: client })
     }
 
     /// For a stream, where reading begins: after the given position, if it is one of this stream, and
@@ -110,7 +98,7 @@ impl Receiver {
 
     /// Number of messages of a plain subject that were lost because they arrived faster than they were taken.
     pub fn missed(&self) -> u64 {
-        self.missed.load(Ordering::Relaxed)
+        self.line.missed()
     }
 
     /// Waits for messages, and returns those available.
@@ -119,8 +107,8 @@ impl Receiver {
         let mut bytes = 0;
         while batch.messages.len() < bounds.messages.max(1) && bytes < bounds.bytes.max(1) {
             let next = match batch.messages.is_empty() {
-                true => Some(self.source.one().await),
-                false => self.source.one().now_or_never(),
+                true => Some(self.source.one(&self.line).await),
+                false => self.source.one(&self.line).now_or_never(),
             };
             // An error of a later message is reported by the next call.
             let Some(Ok((message, unacknowledged))) = next else {
@@ -159,15 +147,17 @@ impl Receiver {
 }
 
 impl Source {
-    async fn one(&mut self) -> Result<(Message, Option<Unacknowledged>), NatsError> {
+    /// The next message, or why there are no more once all that came are taken.
+    async fn one(&mut self, line: &Line) -> Result<(Message, Option<Unacknowledged>), NatsError> {
         match self {
-            Self::Stream(reading) => {
-                let (message, unacknowledged) = reading.one().await?;
-                Ok((message, Some(unacknowledged)))
-            }
+            Self::Stream(reading) => tokio::select! {
+                biased;
+                one = reading.one() => one.map(|(message, unacknowledged)| (message, Some(unacknowledged))),
+                why = line.ended() => Err(NatsError::Ended(why)),
+            },
             Self::Subject(heard) => match heard.one().await {
                 Some(message) => Ok((message, None)),
-                None => Err(NatsError::Ended("the server cannot be reached any more".to_owned())),
+                None => Err(NatsError::Ended(line.ended().await)),
             },
         }
     }

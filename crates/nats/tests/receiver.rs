@@ -4,7 +4,13 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use async_nats::{
     ConnectOptions, HeaderMap,
@@ -16,6 +22,10 @@ use async_nats::{
 use flint_model::{Deliver, NatsLogin, NatsSource, StreamPosition};
 use flint_nats::{Batch, Bounds, Name, Reach, Receiver};
 use support::Server;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::TcpListener,
+};
 
 const BOUNDS: Bounds = Bounds { messages: 10, bytes: 1 << 20 };
 const ONE: Name<'_> = Name { trigger: "guest/t", store: "one" };
@@ -207,6 +217,66 @@ async fn a_connection_that_ends_says_so() {
     client.publish("s", "0".into()).await.unwrap();
     client.flush().await.unwrap();
     assert_eq!(texts(&mut receiver, 1).await, ["0"]);
+}
+
+#[tokio::test]
+async fn a_subscription_that_is_refused_is_not_taken_for_one() {
+    let config = tempfile::NamedTempFile::new().unwrap();
+    let users = r#"authorization { users = [
+        { user: "u", password: "p", permissions: { publish: ">", subscribe: ["allowed"] } }
+    ] }"#;
+    std::fs::write(config.path(), users).unwrap();
+    let server = Server::start(&["-c", config.path().to_str().unwrap()]).await;
+    let source = |subject: &str, queue: Option<&str>| NatsSource {
+        login: NatsLogin::User { name: "u".to_owned(), password: "p".to_owned() },
+        queue: queue.map(str::to_owned),
+        ..server.source(subject)
+    };
+    for queue in [None, Some("g")] {
+        let error = match Receiver::open(&source("denied", queue), ONE, None, &server.reach()).await {
+            Ok(mut receiver) => receiver.next(BOUNDS).await.unwrap_err(),
+            Err(error) => error,
+        };
+        let error = error.to_string().to_lowercase();
+        assert!(error.contains(r#"permissions violation for subscription to "denied""#), "{error}");
+    }
+    let mut receiver = open(&server, &source("allowed", None)).await;
+    let known = ConnectOptions::with_user_and_password("u".to_owned(), "p".to_owned());
+    let client = server.client_with(known).await;
+    client.publish("allowed", "0".into()).await.unwrap();
+    client.flush().await.unwrap();
+    assert_eq!(texts(&mut receiver, 1).await, ["0"]);
+}
+
+#[tokio::test]
+async fn a_server_that_ends_every_connection_is_not_connected_to_again_and_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = listener.local_addr().unwrap().to_string();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    let server = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // The first one lasts until the subscription is answered.
+            let answers = if counted.fetch_add(1, Ordering::Relaxed) == 0 { 2 } else { 1 };
+            let info = "INFO {\"server_id\":\"x\",\"max_payload\":1024,\"headers\":true}\r\n";
+            stream.write_all(info.as_bytes()).await.unwrap();
+            let mut lines = BufReader::new(&mut stream).lines();
+            for _ in 0..answers {
+                while lines.next_line().await.unwrap().is_some_and(|line| line != "PING") {}
+                lines.get_mut().get_mut().write_all(b"PONG\r\n").await.unwrap();
+            }
+        }
+    });
+    let source: NatsSource =
+        serde_json::from_value(serde_json::json!({"servers": [url], "subject": "s"})).unwrap();
+    let reach = Reach { hosts: vec![url.parse().unwrap()], private: true };
+    let mut receiver = Receiver::open(&source, ONE, None, &reach).await.unwrap();
+    let error = receiver.next(BOUNDS).await.unwrap_err().to_string();
+    assert!(error.contains("cannot be reached any more"), "{error}");
+    drop(receiver);
+    assert!(connections.load(Ordering::Relaxed) <= 2, "one, and a late one of its client");
+    server.abort();
 }
 
 /// A server with a stream `ORDERS` of `orders.>`, with so many messages on `orders.new`.

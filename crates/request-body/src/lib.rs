@@ -1,15 +1,18 @@
-//! Reading a request's body, whole or piece by piece, within bounds of size and time, and bounding how many large bodies and large answers there are at
-//! once: what all fronts have in common.
+//! Reading a request's body, whole or piece by piece, within bounds of size, time and memory, and bounding how many large bodies and large answers there
+//! are at once: what all fronts have in common.
 
 #![forbid(unsafe_code)]
 
 mod answer;
+mod arriving;
 mod pieces;
 mod uploads;
 
 use std::{error::Error, time::Duration};
 
 pub use answer::Answer;
+use arriving::FREE;
+pub use arriving::{Arrival, Arriving};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -46,13 +49,26 @@ pub enum Unread {
         WITHIN.as_secs()
     )]
     Late,
+    /// There is no room for it among those that arrive.
+    #[error(
+        "too many requests with large bodies are arriving, at this server or for this namespace: send it again later"
+    )]
+    NoRoom,
     /// The connection ended first, or what came is not HTTP.
     #[error("the request's body ended early: {0}")]
     Broken(String),
 }
 
-/// All of a body, if it has at most `limit` bytes.
-pub async fn read<B>(mut body: B, limit: u64) -> Result<Bytes, Unread>
+impl Unread {
+    /// After how many seconds to try again, where that makes sense.
+    pub fn retry_after(&self) -> Option<u32> {
+        (*self == Self::NoRoom).then_some(NoRoom::RETRY_AFTER)
+    }
+}
+
+/// All of a body, if it has at most `limit` bytes, and room. Without an `arrival` it has room by other means: one of [`Uploads`], or an operator who
+/// sends it.
+pub async fn read<B>(mut body: B, limit: u64, arrival: Option<Arrival<'_>>) -> Result<Bytes, Unread>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -63,13 +79,19 @@ where
         return Err(Unread::TooLarge { size: said });
     }
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    match collect(Limited::new(&mut body, most)).await? {
-        Ok(whole) => Ok(whole),
-        Err(error) if error.is::<LengthLimitError>() => {
+    match collect(Limited::new(&mut body, most), arrival).await {
+        Ok(Ok(whole)) => Ok(whole),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
             discard(body).await;
             Err(Unread::TooLarge { size: limit.saturating_add(1) })
         }
-        Err(error) => Err(Unread::Broken(error.to_string())),
+        Ok(Err(error)) => Err(Unread::Broken(error.to_string())),
+        Err(unread) => {
+            if unread == Unread::NoRoom {
+                discard(body).await;
+            }
+            Err(unread)
+        }
     }
 }
 
@@ -102,9 +124,17 @@ impl Pace {
     }
 }
 
-/// Collects a body; fails when it comes too slowly.
-async fn collect<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Result<Bytes, B::Error>, Unread> {
+/// Collects a body; fails when it comes too slowly, or finds no room.
+async fn collect<B: Body<Data = Bytes> + Unpin>(
+    mut body: B,
+    mut arrival: Option<Arrival<'_>>,
+) -> Result<Result<Bytes, B::Error>, Unread> {
+    let mut may_have = |bytes| {
+        let may = arrival.as_mut().is_none_or(|arrival| arrival.may_have(bytes));
+        may.then_some(()).ok_or(Unread::NoRoom)
+    };
     let began = Instant::now();
+    let most = body.size_hint().upper().and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
     let (mut first, mut all) = (Bytes::new(), BytesMut::new());
     loop {
         let length = first.len().max(all.len());
@@ -117,11 +147,19 @@ async fn collect<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Result<By
         };
         // Most bodies are of one piece.
         if length == 0 {
+            if !body.is_end_stream() {
+                may_have(data.len())?;
+            }
             first = data;
             continue;
         }
-        if all.is_empty() {
-            all.extend_from_slice(&first);
+        let needed = length + data.len();
+        if needed > all.capacity() {
+            let capacity = capacity(needed, most);
+            may_have(capacity)?;
+            let mut larger = BytesMut::with_capacity(capacity);
+            larger.extend_from_slice(if all.is_empty() { &first } else { &all });
+            (first, all) = (Bytes::new(), larger);
         }
         all.extend_from_slice(&data);
     }
@@ -131,6 +169,13 @@ async fn collect<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Result<By
 /// The same of a body that somebody holds whole.
 fn patience_in_all(length: usize) -> Duration {
     patience(length as u64).min(WITHIN)
+}
+
+/// The memory for a body that needs so much now, and at most `most` in the end: twice as much, unless less is free or enough.
+fn capacity(needed: usize, most: usize) -> usize {
+    let twice = needed.saturating_mul(2);
+    let ahead = if needed <= FREE { twice.min(FREE) } else { twice };
+    ahead.min(most).max(needed)
 }
 
 /// Reads the rest of a body and discards it: a client that is still writing would not see its answer. Within bounds; the connection of a client
@@ -154,7 +199,7 @@ async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
 mod tests {
     use std::convert::Infallible;
 
-    use futures_util::{Stream, StreamExt, stream};
+    use futures_util::{FutureExt, Stream, StreamExt, stream};
     use http_body_util::{Full, StreamBody};
 
     use super::*;
@@ -169,27 +214,35 @@ mod tests {
         stream::iter((0..count).map(|_| Ok(Bytes::from_static(b"x"))))
     }
 
+    async fn all_of<B>(body: B, limit: u64) -> Result<Bytes, Unread>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        read(body, limit, None).await
+    }
+
     #[tokio::test]
     async fn a_body_is_read_whole_or_refused_with_its_size() {
         let full = |length: usize| Full::new(Bytes::from(vec![b'x'; length]));
-        assert_eq!(read(full(5), 5).await.unwrap().len(), 5);
-        assert_eq!(read(full(9), 5).await, Err(Unread::TooLarge { size: 9 }), "as it was said");
-        assert_eq!(read(pieces(letters(5)), 5).await.unwrap().len(), 5);
+        assert_eq!(all_of(full(5), 5).await.unwrap().len(), 5);
+        assert_eq!(all_of(full(9), 5).await, Err(Unread::TooLarge { size: 9 }), "as it was said");
+        assert_eq!(all_of(pieces(letters(5)), 5).await.unwrap().len(), 5);
         assert_eq!(
-            read(pieces(letters(9)), 5).await,
+            all_of(pieces(letters(9)), 5).await,
             Err(Unread::TooLarge { size: 6 }),
             "as far as it was read"
         );
         let nothing = StreamBody::new(stream::empty::<Result<Frame<Bytes>, Infallible>>());
-        assert_eq!(read(nothing, 0).await, Ok(Bytes::new()));
+        assert_eq!(all_of(nothing, 0).await, Ok(Bytes::new()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_stops_in_the_middle_is_not_waited_for() {
         let stops = || pieces(letters(3).chain(stream::pending()));
-        assert_eq!(read(stops(), 5).await, Err(Unread::Late));
+        assert_eq!(all_of(stops(), 5).await, Err(Unread::Late));
         // The refusal comes also when the rest of what is too large does not.
-        assert_eq!(read(stops(), 2).await, Err(Unread::TooLarge { size: 3 }));
+        assert_eq!(all_of(stops(), 2).await, Err(Unread::TooLarge { size: 3 }));
         // So many KiB a second for a minute.
         let at = |kib: u64| {
             let piece = Bytes::from(vec![b'x'; 10 << 10]);
@@ -201,10 +254,39 @@ mod tests {
                 }
             }))
         };
-        assert_eq!(read(pieces(at(30)), 1 << 30).await, Err(Unread::Late));
-        assert_eq!(read(pieces(at(100)), 1 << 30).await.unwrap().len(), 6000 << 10);
+        assert_eq!(all_of(pieces(at(30)), 1 << 30).await, Err(Unread::Late));
+        assert_eq!(all_of(pieces(at(100)), 1 << 30).await.unwrap().len(), 6000 << 10);
         let breaks = letters(1).chain(stream::iter([Err(std::io::Error::other("reset"))]));
-        assert_eq!(read(pieces(breaks), 5).await, Err(Unread::Broken("reset".to_owned())));
+        assert_eq!(all_of(pieces(breaks), 5).await, Err(Unread::Broken("reset".to_owned())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stalls_many_bodies_leaves_room_to_others() {
+        const KB: usize = 1 << 10;
+        let arriving = Arriving::new(1 << 20);
+        let stalls = |kb: usize| {
+            let come = stream::iter((0..kb).map(|_| Ok(Bytes::from(vec![b'x'; KB]))));
+            pieces(come.chain(stream::pending()))
+        };
+        let reading = |namespace, kb| Box::pin(read(stalls(kb), 1 << 20, Some(arriving.arrival(namespace))));
+        let mut held: Vec<_> = (0..10).map(|_| reading("a", 64)).collect();
+        for body in &mut held {
+            assert_eq!(body.now_or_never(), None);
+        }
+        let refused = reading("a", 64).await;
+        assert_eq!(refused, Err(Unread::NoRoom));
+        assert_eq!(refused.unwrap_err().retry_after(), Some(5));
+        let comes = |length: usize| {
+            let come = (0..length / KB).map(|_| Ok(Bytes::from(vec![b'x'; KB])));
+            pieces(stream::iter(come.collect::<Vec<_>>()))
+        };
+        for (namespace, length) in [("b", 64 * KB), ("a", FREE)] {
+            let whole = read(comes(length), 1 << 20, Some(arriving.arrival(namespace))).await;
+            assert_eq!(whole.unwrap().len(), length);
+        }
+        drop(held);
+        let whole = read(comes(512 * KB), 1 << 20, Some(arriving.arrival("a"))).await;
+        assert_eq!(whole.unwrap().len(), 512 * KB);
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,11 +12,13 @@ use tokio::{
     time::timeout,
 };
 
+use crate::{Arrival, Arriving};
+
 /// Large uploads at once, and large answers; further ones wait, with their bodies unread, and with their code where it is stored.
 const ROOMS: usize = 4;
 /// Of one namespace, so that a client that stalls keeps no other namespace out.
 const OF_ONE: usize = 2;
-/// Smaller ones need no room.
+/// Smaller ones need no room, beside that of [`Arriving`].
 const SMALL: u64 = 1 << 20;
 /// How long an answer waits for its room. Uploads wait as long as it takes: they have begun to come.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -26,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Uploads {
     bodies: Rooms,
     answers: Rooms,
+    arriving: Arc<Arriving>,
 }
 
 /// Rooms of one sort.
@@ -57,6 +60,21 @@ impl NoRoom {
 }
 
 impl Uploads {
+    /// Rooms of its own, beside others that the bodies of the same server arrive in.
+    pub fn new(arriving: Arc<Arriving>) -> Self {
+        Self { arriving, ..Self::default() }
+    }
+
+    /// A body that begins to arrive, for this namespace.
+    pub fn arrival<'a>(&'a self, namespace: &'a str) -> Arrival<'a> {
+        self.arriving.arrival(namespace)
+    }
+
+    /// The same, unless it has a room already.
+    pub fn arrival_without<'a>(&'a self, room: Option<&Room>, namespace: &'a str) -> Option<Arrival<'a>> {
+        room.is_none().then(|| self.arrival(namespace))
+    }
+
     /// Waits for room for a body of this length, as far as that is known. `None` for one that needs none.
     pub async fn room(&self, namespace: &str, length: Option<u64>) -> Option<Room> {
         if length.is_some_and(|length| length <= SMALL) {

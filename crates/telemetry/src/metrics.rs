@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use prometheus_client::{
@@ -145,9 +145,20 @@ impl Metrics {
         metrics
     }
 
-    /// The counters of one function. Keep them: looking them up costs more than counting.
+    /// The counters of one function, which gets a label if there is one left. Keep them: looking them up costs more than counting.
     pub fn function(&self, namespace: &str, function: &str, kind: &str) -> FunctionMetrics {
-        let function = self.label(namespace, function);
+        self.counters((namespace, function), kind, true)
+    }
+
+    /// The same of a function that may have been deleted: a label that it does not have any more would never be free again.
+    pub fn function_if_labelled(&self, namespace: &str, function: &str, kind: &str) -> FunctionMetrics {
+        self.counters((namespace, function), kind, false)
+    }
+
+    fn counters(&self, function: (&str, &str), kind: &str, may_claim: bool) -> FunctionMetrics {
+        // Until they are there: what is forgotten meanwhile would stay.
+        let mut labelled = self.labelled();
+        let function = self.label(&mut labelled, function, may_claim);
         let kind = || kind.to_owned();
         let status =
             |status| ActivationLabels { namespace: function.0.clone(), function: function.1.clone(), status };
@@ -162,17 +173,25 @@ impl Metrics {
     }
 
     /// Beyond the configured number of functions, all others share one label, so that the registry stays bounded.
-    fn label(&self, namespace: &str, function: &str) -> (String, String) {
+    fn label(
+        &self,
+        labelled: &mut HashSet<(String, String)>,
+        (namespace, function): (&str, &str),
+        may_claim: bool,
+    ) -> (String, String) {
         let name = (namespace.to_owned(), function.to_owned());
-        let mut labelled = self.labelled.lock().unwrap_or_else(PoisonError::into_inner);
         if labelled.contains(&name) {
             name
-        } else if labelled.len() < self.config.max_functions {
+        } else if may_claim && labelled.len() < self.config.max_functions {
             labelled.insert(name.clone());
             name
         } else {
             (OTHER.to_owned(), OTHER.to_owned())
         }
+    }
+
+    fn labelled(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
+        self.labelled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A function was deleted: what was counted of it goes, and its label is free for another one.
@@ -186,7 +205,7 @@ impl Metrics {
     }
 
     fn forget_where(&self, gone: impl Fn(&(String, String)) -> bool) {
-        let mut labelled = self.labelled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut labelled = self.labelled();
         for (namespace, function) in labelled.extract_if(gone) {
             // What is counted of all others stays, also where one has their name.
             if namespace == OTHER && (function == OTHER || function.is_empty()) {
@@ -207,7 +226,9 @@ impl Metrics {
 
     /// A call was refused by a limit of its namespace.
     pub fn throttled(&self, namespace: &str, by: ThrottledBy) {
-        let labels = ThrottleLabels { namespace: self.label(namespace, "").0, limit: by.as_str() };
+        let mut labelled = self.labelled();
+        let namespace = self.label(&mut labelled, (namespace, ""), true).0;
+        let labels = ThrottleLabels { namespace, limit: by.as_str() };
         self.throttled.get_or_create(&labels).inc();
     }
 
@@ -305,6 +326,24 @@ mod tests {
         assert!(counted("other", "f"));
         metrics.forget_namespace("other");
         assert!(!shown().contains(r#"function="f""#) && shown().contains(r#"function="other""#));
+    }
+
+    #[test]
+    fn a_function_that_may_be_gone_gets_no_label_and_keeps_the_one_it_has() {
+        let metrics = Metrics::new(MetricsConfig { max_functions: 1 });
+        let call = Finished { status: 0, wait: Duration::ZERO, init: None, run: None, start: None };
+        let counted = |line: &str| {
+            let text = metrics.render(&Samples::default());
+            text.contains(&format!("flint_activations_total{{{line},status=\"success\"}} 1"))
+        };
+        metrics.function_if_labelled("guest", "f", "nodejs:20").finished(&call);
+        assert!(counted(r#"namespace="other",function="other""#));
+        metrics.function("guest", "g", "nodejs:20");
+        metrics.function_if_labelled("guest", "g", "nodejs:20").finished(&call);
+        assert!(counted(r#"namespace="guest",function="g""#));
+        metrics.forget("guest", "g");
+        metrics.function_if_labelled("guest", "g", "nodejs:20");
+        assert!(!metrics.render(&Samples::default()).contains("guest"));
     }
 
     #[test]

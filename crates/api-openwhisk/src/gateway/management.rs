@@ -56,7 +56,8 @@ pub(crate) async fn manage(
 async fn create(request: &Request<'_>, body: Body) -> Result<Reply, Refusal> {
     let (controller, caller) = (request.controller, &request.caller);
     let limit = caller.limits().bounds.max_payload.as_u64();
-    let body = json_body(request.headers, body, limit, |_| Refusal::body_too_large()).await?;
+    let arrival = request.arrival(None);
+    let body = json_body(request.headers, body, limit, arrival, |_| Refusal::body_too_large()).await?;
     let _room = request.uploads.room(caller.namespace.name.as_str(), None).await;
     let response_type = request.query.get("responsetype").filter(|text| !text.is_empty());
     let create = create_api(&body, &caller.namespace.name, response_type).map_err(failed)?;

@@ -5,6 +5,7 @@ use std::{borrow::Cow, sync::Arc, time::Instant};
 use axum::{body::Body, response::Response};
 use flint_controller::{Controller, ControllerError, Routing};
 use flint_model::NamespaceName;
+use flint_request_body::Uploads;
 use http::{HeaderValue, Method, StatusCode, header::ALLOW, request::Parts};
 
 use super::ROOT;
@@ -17,6 +18,7 @@ use crate::{
 /// Handles a request below `/api/v1/gateway`.
 pub(crate) async fn serve(
     controller: &Arc<Controller>,
+    uploads: &Uploads,
     parts: Parts,
     body: Body,
     transaction: Arc<str>,
@@ -58,6 +60,7 @@ pub(crate) async fn serve(
         target: Some(Target { path: routed.action, projection, rest }),
         transaction: Arc::clone(&transaction),
         arrived,
+        uploads,
     };
     web::serve(controller, asked, body).await
 }

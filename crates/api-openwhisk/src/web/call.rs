@@ -7,6 +7,7 @@ use bytes::Bytes;
 use flint_controller::{Accepts, Answer, Caller, Controller, ControllerError, Exported, Invocation, Mode};
 use flint_executor::{CallHead, remove_hop_by_hop};
 use flint_model::{Activation, Status};
+use flint_request_body::Uploads;
 use http::{
     HeaderMap, Method, StatusCode,
     header::{AUTHORIZATION, CONTENT_TYPE, EXPECT, HOST},
@@ -37,6 +38,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) target: Option<Target<'a>>,
     pub(crate) transaction: Arc<str>,
     pub(crate) arrived: Instant,
+    pub(crate) uploads: &'a Uploads,
 }
 
 /// The methods of web actions.
@@ -107,7 +109,8 @@ async fn answer(
         false => {
             let limit = exported.owner.limits().bounds.max_payload.as_u64();
             let too_large = |size| ControllerError::TooLarge { what: "Request", size, allowed: limit }.into();
-            let body = whole_body(body, limit, too_large).await?;
+            let arrival = asked.uploads.arrival(exported.owner.namespace.name.as_str());
+            let body = whole_body(body, limit, Some(arrival), too_large).await?;
             (input(&asked, &target, &exported, user.as_ref(), &body)?.into(), None)
         }
     };
@@ -208,7 +211,7 @@ async fn request(
         true => Bytes::new().into(),
         // It is refused, and read: a client that is still writing would not see the refusal.
         false if content_length(&asked.headers).is_some_and(|size| size > allowed) => {
-            whole_body(body, allowed, too_large).await?.into()
+            whole_body(body, allowed, None, too_large).await?.into()
         }
         false => stream::incoming(body, allowed),
     };

@@ -10,6 +10,7 @@ pub(super) fn incoming(body: HttpBody, limit: u64) -> Body {
     let failed = move |failed: Unread| match failed {
         Unread::TooLarge { .. } => BodyError::TooLarge(limit),
         Unread::Late => BodyError::Late,
+        Unread::NoRoom => BodyError::Broken(failed.to_string()),
         Unread::Broken(why) => BodyError::Broken(why),
     };
     tokio::spawn(hand_on(body, limit, sender, failed, || ()));

@@ -1,12 +1,16 @@
 //! Contract §9.1, §9.2, §9.6: which actions are open to the web, to whom, and on whose account they run.
 
+use std::io;
+
 use axum::body::Body;
+use bytes::Bytes;
 use flint_controller::GUEST_KEY;
 use flint_model::AliasTarget;
+use futures_util::{StreamExt, future::join_all, stream};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Api, basic, config, request,
+    Api, basic, config, eventually, request,
     web::{export, get, web},
 };
 
@@ -251,4 +255,44 @@ async fn a_sequence_is_a_web_action_too() {
     assert_eq!((&record["name"], record["logs"].as_array().map(Vec::len)), (&json!("both"), Some(2)));
     let first: Value = serde_json::from_str(&api.server.executor.calls_of("guest/first")[0]).unwrap();
     assert_eq!((&first["q"], &first["__ow_method"]), (&json!("1"), &json!("get")));
+}
+
+#[tokio::test]
+async fn bodies_that_stall_do_not_fill_the_memory_and_leave_room_to_other_owners() {
+    const KB: usize = 1 << 10;
+    let api = Api::with_room_for(256 * KB).await;
+    let key = api.namespace("other", json!({})).await;
+    let echo = json!({"exec": {"kind": "nodejs:default", "code": "echo it"},
+                      "annotations": [{"key": "web-export", "value": true}]});
+    api.call("PUT", "actions/f", Some(echo.clone())).await;
+    api.call_as(&key, "PUT", "/api/v1/namespaces/other/actions/f", Some(echo)).await;
+    let pieces =
+        |kb: usize| stream::iter([kb; 2]).map(|kb| Ok::<_, io::Error>(Bytes::from(vec![b'x'; kb * KB])));
+    let stalls = || {
+        let stalls = pieces(64).take(1).chain(stream::pending());
+        web("POST", "f.json", &[], Body::from_stream(stalls))
+    };
+    let comes = |owner: &str, kb| {
+        let mut request = request("POST", &format!("/api/v1/web/{owner}/default/f.json"), None, &[]);
+        request.headers_mut().insert("content-type", "text/plain".parse().unwrap());
+        *request.body_mut() = Body::from_stream(pieces(kb));
+        api.send(request)
+    };
+    let held = join_all((0..3).map(|_| api.send(stalls())));
+    let others = async {
+        let refused = eventually("a refusal", || async {
+            let reply = comes("guest", 10).await;
+            (reply.status != 200).then_some(reply)
+        });
+        let refused = refused.await;
+        assert_eq!((refused.refusal().0, refused.header("retry-after")), (503, Some("5")), "{refused:?}");
+        assert!(refused.text.contains("large bodies are arriving"), "{refused:?}");
+        for (owner, kb) in [("guest", 8), ("other", 10)] {
+            assert_eq!(comes(owner, kb).await.status, 200, "{owner}");
+        }
+    };
+    tokio::select! {
+        late = held => panic!("{late:?}"),
+        () = others => {}
+    }
 }

@@ -9,7 +9,7 @@ pub mod web;
 
 use axum::{Router, body::Body};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use flint_api_openwhisk::{FrontConfig, router};
+use flint_api_openwhisk::{Arriving, FrontConfig, Uploads, router};
 use flint_controller::{ControllerConfig, GUEST_KEY};
 use http::{
     HeaderMap, Request,
@@ -81,14 +81,22 @@ impl Api {
         Self::of(Server::start_on(dir.path(), executor).await, dir)
     }
 
+    /// With so many bytes for bodies that arrive.
+    pub async fn with_room_for(bytes: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start(dir.path(), config()).await;
+        let uploads = Uploads::new(Arriving::new(bytes)).into();
+        Self::in_front(server, dir, FrontConfig { uploads, ..FrontConfig::default() })
+    }
+
     fn of(server: Server, dir: TempDir) -> Self {
+        Self::in_front(server, dir, FrontConfig::default())
+    }
+
+    fn in_front(server: Server, dir: TempDir, front: FrontConfig) -> Self {
         let web_hosts = vec!["faas.example.com".to_owned()];
-        let build = FrontConfig {
-            build: "2026-01-01".into(),
-            build_number: "abc".into(),
-            web_hosts,
-            ..FrontConfig::default()
-        };
+        let build =
+            FrontConfig { build: "2026-01-01".into(), build_number: "abc".into(), web_hosts, ..front };
         Self { router: router(server.controller.clone(), build), server, _dir: dir }
     }
 

@@ -10,7 +10,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use flint_model::{EntityPath, Feed, FeedSource, NatsSource, StreamPosition};
 use flint_nats::{Batch, Bounds, Message, Name, NatsError, Receiver};
 use flint_store::StoreError;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{event::event_of, fire::Event, listen::Listening, turn::spent};
@@ -18,7 +18,8 @@ use crate::{Controller, ControllerError, ErrorKind};
 
 /// Maximum number of messages per firing.
 const MESSAGES: usize = 100;
-/// First and longest delay before reconnecting or firing again; doubled each time.
+/// First and longest delay before reconnecting or firing again; doubled each time, until a connection has lasted
+/// as long as the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// Interval of progress reports: a stream redelivers messages of which it hears nothing for a minute.
 const KEEP: Duration = Duration::from_secs(20);
@@ -41,15 +42,13 @@ impl Controller {
     pub(super) async fn listen_for(self: Arc<Self>, listening: Listening, stop: CancellationToken) {
         let (trigger, mut pause) = (&listening.trigger, PAUSE.0);
         loop {
-            let mut connected = false;
+            let mut connected = None;
             let why = match self.receive(&listening, &stop, &mut connected).await {
                 Err(Ended::Failed(why)) => why,
                 Err(Ended::Changed) => return,
                 Ok(never) => match never {},
             };
-            if connected {
-                pause = PAUSE.0;
-            }
+            pause = renewed(pause, connected.map(|since: Instant| since.elapsed()));
             tracing::info!(%trigger, why, "its messages cannot be had; trying again in {pause:?}");
             self.feeding.connections.set(trigger, why);
             tokio::select! {
@@ -64,7 +63,7 @@ impl Controller {
         self: &Arc<Self>,
         listening: &Listening,
         stop: &CancellationToken,
-        connected: &mut bool,
+        connected: &mut Option<Instant>,
     ) -> Result<Infallible, Ended> {
         let Listening { trigger, source, .. } = listening;
         let feed = self.still(listening).await?;
@@ -78,7 +77,7 @@ impl Controller {
             receiver = opening => receiver?,
         };
         self.remember_beginning(feed, &receiver).await?;
-        *connected = true;
+        *connected = Some(Instant::now());
         let most = self.config.limits.bounds.max_payload.as_u64() as usize;
         loop {
             self.show_connected(trigger, &receiver);
@@ -217,6 +216,12 @@ impl Controller {
     }
 }
 
+/// The delay after a connection that lasted so long, if there was one. A broker that takes connections and then ends
+/// them is not connected to any faster than one that refuses them.
+fn renewed(pause: Duration, lasted: Option<Duration>) -> Duration {
+    if lasted.is_some_and(|lasted| lasted >= PAUSE.1) { PAUSE.0 } else { pause }
+}
+
 /// Whether a message has fired before.
 fn is_known(feed: &Feed, receiver: &Receiver, message: &Message) -> bool {
     match (&feed.position, receiver.beginning(), message.sequence) {
@@ -253,6 +258,14 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+
+    #[test]
+    fn delays_begin_anew_after_a_connection_that_has_lasted() {
+        let pause = Duration::from_secs(8);
+        for (lasted, expected) in [(None, pause), (Some(PAUSE.0), pause), (Some(PAUSE.1), PAUSE.0)] {
+            assert_eq!(renewed(pause, lasted), expected, "{lasted:?}");
+        }
+    }
 
     #[test]
     fn what_is_given_again_is_looked_at_after_what_came_before_it() {

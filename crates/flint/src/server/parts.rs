@@ -13,7 +13,7 @@ use anyhow::Context;
 use async_trait::async_trait;
 use axum::Router;
 use flint_api_native::{ActivationFeed, Maintenance, NativeConfig};
-use flint_api_openwhisk::{Front, FrontConfig};
+use flint_api_openwhisk::{Arriving, Front, FrontConfig, Uploads};
 use flint_controller::{Controller, ControllerConfig, Stores};
 use flint_executor::Executor;
 use flint_executor_fork::ForkExecutor;
@@ -117,9 +117,10 @@ impl Parts {
             ..controller_config(config, guest, &url)
         };
         let controller = Controller::new(controller_config, stores, scheduler, invoker);
+        let arriving = Arriving::new(arriving(config));
         if let Some(gates) = &gates {
-            gates
-                .serve(flint_api_openwhisk::router_inside(Arc::clone(&controller), front_config(Vec::new())));
+            let front = front_config(Vec::new(), &arriving);
+            gates.serve(flint_api_openwhisk::router_inside(Arc::clone(&controller), front));
         }
         let begun = begin(&controller, bound, &data_dir, &url).await;
         let operator = match begun {
@@ -130,8 +131,8 @@ impl Parts {
                 return Err(error);
             }
         };
-        let front =
-            front_config(config.server.web_hosts.iter().map(|host| host.to_ascii_lowercase()).collect());
+        let web_hosts = config.server.web_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+        let front = front_config(web_hosts, &arriving);
         let native = flint_api_native::router(
             Arc::clone(&controller),
             NativeConfig {
@@ -320,11 +321,19 @@ fn controller_config(config: &Config, guest: bool, url: &str) -> ControllerConfi
 }
 
 /// The build shown by OpenWhisk's clients.
-fn front_config(web_hosts: Vec<String>) -> FrontConfig {
+/// The bytes for bodies that arrive: some of the largest that a call may have find room side by side.
+fn arriving(config: &Config) -> usize {
+    let largest = usize::try_from(config.limits.max_payload.as_u64()).unwrap_or(usize::MAX);
+    Arriving::DEFAULT.max(largest.saturating_mul(16))
+}
+
+fn front_config(web_hosts: Vec<String>, arriving: &Arc<Arriving>) -> FrontConfig {
     let default = FrontConfig::default();
     FrontConfig {
         build_number: option_env!("FLINT_COMMIT").map_or(default.build_number, str::to_owned),
         web_hosts,
+        // Rooms of its own: functions' uploads and those from outside do not wait for each other.
+        uploads: Arc::new(Uploads::new(Arc::clone(arriving))),
         ..default
     }
 }
