@@ -90,11 +90,8 @@ impl Line {
     /// Waits until the connection has ended, and says why.
     pub(crate) async fn ended(&self) -> String {
         let mut told = self.told.subscribe();
-        match told.wait_for(|told| told.ended.is_some()).await {
-            Ok(told) => told.ended.clone().unwrap_or_default(),
-            // The sender is in this line.
-            Err(_) => std::future::pending().await,
-        }
+        let ended = told.wait_for(|told| told.ended.is_some()).await;
+        ended.ok().and_then(|told| told.ended.clone()).unwrap_or_default()
     }
 }
 

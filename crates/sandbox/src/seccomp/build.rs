@@ -296,7 +296,7 @@ mod tests {
             (libc::AF_INET, libc::SOCK_SEQPACKET, 0, type_fails),
             (libc::AF_INET6, libc::SOCK_DCCP | libc::SOCK_CLOEXEC, 0, type_fails),
             (libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_TCP, type_fails),
-            (libc::AF_INET, libc::SOCK_PACKET, 0, type_fails),
+            (libc::AF_INET, 10, 0, type_fails), // SOCK_PACKET
             (libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE, allow),
             (libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER, protocol_fails),
             (libc::AF_PACKET, libc::SOCK_RAW, 0, family_fails),
