@@ -105,12 +105,12 @@ impl Shelf {
         let format = format!("{:?}", function.code.format);
         let main = function.main.as_deref().unwrap_or_default();
         let digest = function.code.digest.to_string();
-        // Java's class archive is written by the function's code, called with its parameters and limited to its
-        // memory: it is for functions of those alone, and of their owner.
+        // Java's class archive is written by the function's code, limited to its memory: it is for functions of
+        // that memory, and of their owner. Parameters, with which the code is called then, do not count: they
+        // leave nothing in it, and upkeep does not read them.
         let trained = match engine {
             Engine::Language(runtime) if runtime.family == Family::Java => {
-                let parameters = serde_json::to_string(&function.parameters).unwrap_or_default();
-                format!("\n{} {} {parameters}", function.path.namespace, function.limits.memory.as_u64())
+                format!("\n{} {}", function.path.namespace, function.limits.memory.as_u64())
             }
             _ => String::new(),
         };
