@@ -101,7 +101,8 @@ impl WasmInstance {
             Err(_) => {
                 crowd.refused.fetch_add(1, Ordering::Relaxed);
                 let instances: u32 = settled.iter().map(|settled| settled.ground.size.instances).sum();
-                let whose = match settled.iter().any(|settled| settled.has_room()) {
+                let guest = self.guest.as_ref();
+                let whose = match settled.iter().all(|settled| settled.lacks_share(guest)) {
                     true => "the namespace's three quarters of the",
                     false => "all",
                 };

@@ -69,9 +69,10 @@ impl Settled {
         guest.unwrap_or(&self.tenant)
     }
 
-    /// Whether the engine has places for an instance.
-    pub(crate) fn has_room(&self) -> bool {
-        self.ground.slots.available_permits() >= self.places as usize
+    /// Whether the namespace that a call is charged to has too few places left of its share of the engine's.
+    pub(crate) fn lacks_share(&self, guest: Option<&Arc<Tenant>>) -> bool {
+        let share = self.tenant(guest).places(self.ground.number);
+        share.slots.available_permits() < share.of(self.places) as usize
     }
 }
 
