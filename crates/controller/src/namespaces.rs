@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use flint_model::{
-    Activation, ApiKey, EntityName, KeyId, KeyRecord, Namespace, NamespaceLimits, NamespaceName, Timestamp,
+    ApiKey, EntityName, KeyId, KeyRecord, Namespace, NamespaceLimits, NamespaceName, Timestamp,
 };
-use flint_store::{ActivationQuery, Page, StoreError};
+use flint_store::StoreError;
 use tokio::sync::RwLockReadGuard;
 use uuid::Uuid;
 
@@ -35,8 +35,7 @@ impl Controller {
         }
         let name = NamespaceName::parse(GUEST)?;
         if catalog.namespace(&name).await?.is_none() {
-            let namespace = self.new_namespace(name.clone(), NamespaceLimits::default()).await;
-            catalog.put_namespace(&namespace).await?;
+            catalog.put_namespace(&new_namespace(name.clone(), NamespaceLimits::default())).await?;
         }
         if catalog.key(key.id).await?.is_none() {
             catalog.put_key(&record_of(&key, name, GUEST)).await?;
@@ -91,7 +90,7 @@ impl Controller {
             if controller.stores.catalog.namespace(&name).await?.is_some() {
                 return Err(ControllerError::Exists);
             }
-            let namespace = controller.new_namespace(name.clone(), limits).await;
+            let namespace = new_namespace(name.clone(), limits);
             controller.stores.catalog.put_namespace(&namespace).await?;
             controller.invoker.keep_warm(&name, namespace.limits.keep_warm());
             drop(changing);
@@ -99,18 +98,6 @@ impl Controller {
             Ok((namespace, key))
         };
         self.detached(creating).await
-    }
-
-    /// A namespace whose records begin behind those of any that had its name, and not when it was created: the
-    /// clock may go back after that.
-    async fn new_namespace(&self, name: NamespaceName, limits: NamespaceLimits) -> Namespace {
-        let (all, latest) = (ActivationQuery::default(), Page { skip: 0, limit: 1 });
-        let after = |record: &Activation| Timestamp::from_millis(record.start.as_millis() + 1);
-        let records_since = match self.stores.activations.list(&name, &all, latest, false).await {
-            Ok(records) => Some(records.first().map_or(Timestamp::from_millis(0), after)),
-            Err(_) => None,
-        };
-        Namespace { name, limits, blocked: false, created: Timestamp::now(), records_since }
     }
 
     /// The namespace of that name.
@@ -266,6 +253,10 @@ impl Controller {
         };
         self.detached(deleting).await
     }
+}
+
+fn new_namespace(name: NamespaceName, limits: NamespaceLimits) -> Namespace {
+    Namespace { name, limits, blocked: false, created: Timestamp::now() }
 }
 
 fn record_of(key: &ApiKey, namespace: NamespaceName, subject: &str) -> KeyRecord {

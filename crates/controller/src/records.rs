@@ -15,9 +15,7 @@ impl Controller {
     ) -> Result<Activation, ControllerError> {
         own(caller, namespace, || format!("{namespace}/{id}"))?;
         let found = self.stores.activations.get(namespace, id).await?;
-        found
-            .filter(|record| record.start >= caller.namespace.records_since())
-            .ok_or(ControllerError::NotFound)
+        found.filter(|record| record.start >= caller.namespace.created).ok_or(ControllerError::NotFound)
     }
 
     /// The state of an accepted call that has no record yet or is a dead letter.
@@ -56,7 +54,8 @@ impl Controller {
     }
 }
 
-/// The log files records under the namespace's name: the earliest may belong to a deleted one of the same name.
+/// The log files records under the namespace's name: records older than the namespace belong to a deleted one
+/// of the same name.
 fn own_of(caller: &Caller, query: &ActivationQuery) -> ActivationQuery {
-    ActivationQuery { since: query.since.max(Some(caller.namespace.records_since())), ..query.clone() }
+    ActivationQuery { since: query.since.max(Some(caller.namespace.created)), ..query.clone() }
 }

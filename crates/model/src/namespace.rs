@@ -20,17 +20,6 @@ pub struct Namespace {
     pub blocked: bool,
     /// When it was created.
     pub created: Timestamp,
-    /// Records that start before this are of a namespace that had its name before. Absent in namespaces of earlier versions of Flint: then it
-    /// is when the namespace was created.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub records_since: Option<Timestamp>,
-}
-
-impl Namespace {
-    /// Where its own records begin.
-    pub fn records_since(&self) -> Timestamp {
-        self.records_since.unwrap_or(self.created)
-    }
 }
 
 /// The public half of an API key.

@@ -8,8 +8,8 @@ use flint_controller::{
     PutCode, PutFunction, PutPackage, PutRule, PutSequence, PutTrigger, SMALL_LIST,
 };
 use flint_executor::{Body, body_channel};
-use flint_model::{NamespaceLimits, NamespaceName, Timestamp};
-use flint_store::{ActivationQuery, Page, conformance::sample::activation};
+use flint_model::{NamespaceLimits, NamespaceName};
+use flint_store::{ActivationQuery, Page};
 
 use crate::support::{Server, composing::BLOCKING, config, eventually};
 
@@ -353,25 +353,6 @@ async fn its_records_are_not_its_successors() {
     assert!(listed.is_empty());
     let found = controller.activation(&new, name, id).await;
     assert!(matches!(found, Err(ControllerError::NotFound)), "{found:?}");
-    server.stop().await;
-}
-
-/// The clock may go back after it was created, or have gone back before.
-#[tokio::test]
-async fn its_records_are_its_own_whatever_the_clock_says() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path(), config()).await;
-    let (now, hour) = (Timestamp::now().as_millis(), 3_600_000);
-    let record = |start| server.log().append(activation(TEAM, "team/f", start, 0));
-    let first = create(&server).await;
-    record(now - hour);
-    assert_eq!(records(&server, &first).await, 1);
-    record(now + hour);
-    assert_eq!(records(&server, &first).await, 2);
-    let second = replace(&server).await;
-    assert_eq!(records(&server, &second).await, 0);
-    record(now + hour + 1);
-    assert_eq!(records(&server, &second).await, 1);
     server.stop().await;
 }
 

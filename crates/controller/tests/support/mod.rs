@@ -160,11 +160,6 @@ impl Server {
         self.store.blobs()
     }
 
-    /// The records, past the use cases.
-    pub fn log(&self) -> Arc<dyn ActivationLog> {
-        self.store.activations()
-    }
-
     /// The accepted calls, past the use cases.
     pub fn queue(&self) -> Arc<dyn flint_store::Queue> {
         self.store.queue()

@@ -40,14 +40,7 @@ pub fn path(text: &str) -> FunctionPath {
 /// A namespace.
 pub fn namespace(name: &str) -> Namespace {
     let created = Timestamp::from_millis(1_700_000_000_000);
-    let records_since = Some(Timestamp::from_millis(1));
-    Namespace {
-        name: namespace_name(name),
-        limits: Default::default(),
-        blocked: false,
-        created,
-        records_since,
-    }
+    Namespace { name: namespace_name(name), limits: Default::default(), blocked: false, created }
 }
 
 /// Namespaces that the cases take for granted.

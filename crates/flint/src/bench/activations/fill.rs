@@ -97,8 +97,7 @@ pub(super) async fn fill(data_dir: &Path, records: u64, progress: &dyn Fn(u64)) 
     let name = NamespaceName::parse(NAMESPACE)?;
     // Records from before their namespace's creation belong to nobody.
     let created = Timestamp::from_millis(begin);
-    let (limits, records_since) = (NamespaceLimits::default(), Some(created));
-    let namespace = Namespace { name, limits, blocked: false, created, records_since };
+    let namespace = Namespace { name, limits: NamespaceLimits::default(), blocked: false, created };
     store.catalog().put_namespace(&namespace).await?;
     let templates: Result<Vec<_>, _> = (0..=COMMON).map(|number| template(Action(number))).collect();
     let templates = templates.context("making a record")?;
