@@ -102,7 +102,7 @@ impl WasmInstance {
                 crowd.refused.fetch_add(1, Ordering::Relaxed);
                 let instances: u32 = settled.iter().map(|settled| settled.ground.size.instances).sum();
                 let guest = self.guest.as_ref();
-                let whose = match settled.iter().all(|settled| settled.lacks_share(guest)) {
+                let whose = match settled.iter().any(|settled| settled.is_short_of_share(guest)) {
                     true => "the namespace's three quarters of the",
                     false => "all",
                 };

@@ -69,10 +69,11 @@ impl Settled {
         guest.unwrap_or(&self.tenant)
     }
 
-    /// Whether the namespace that a call is charged to has too few places left of its share of the engine's.
-    pub(crate) fn lacks_share(&self, guest: Option<&Arc<Tenant>>) -> bool {
+    /// Whether the engine has free places, but the namespace that a call is charged to too few left of its share.
+    pub(crate) fn is_short_of_share(&self, guest: Option<&Arc<Tenant>>) -> bool {
         let share = self.tenant(guest).places(self.ground.number);
-        share.slots.available_permits() < share.of(self.places) as usize
+        let free = |slots: &tokio::sync::Semaphore| slots.available_permits();
+        free(&self.ground.slots) > 0 && free(&share.slots) < share.of(self.places) as usize
     }
 }
 
