@@ -34,7 +34,7 @@ impl Controller {
     }
 
     async fn complete_batch(&self, batch: &[ActivationId]) {
-        let mut batch = batch.to_vec();
+        let (mut batch, mut is_last) = (batch.to_vec(), false);
         loop {
             if !self.flush_records(batch.len()).await {
                 return;
@@ -48,10 +48,12 @@ impl Controller {
                 error.map(|error| (*id, error))
             });
             let failed: Vec<_> = join_all(completing).await.into_iter().flatten().collect();
-            // Others' records may have failed meanwhile, which are written first as well.
-            if failed.is_empty() || self.stores.activations.flush().await.is_ok() {
+            if failed.is_empty() || is_last {
                 return self.leave_to_run_again(&failed);
             }
+            // Others' records, which are written first as well, may have failed meanwhile; if they are written now,
+            // these calls are removed at the next attempt, or there is another reason.
+            is_last = self.stores.activations.flush().await.is_ok();
             batch = failed.into_iter().map(|(id, _)| id).collect();
         }
     }

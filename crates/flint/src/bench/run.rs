@@ -286,19 +286,23 @@ fn program() -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_resumed_run_is_judged_by_the_looks_of_all_its_parts() {
-        let scratch = tempfile::tempdir().unwrap();
-        let effort = Effort {
+    fn kept_in(folder: PathBuf) -> Effort {
+        Effort {
             quick: true,
             size: Size::Small,
             arms: Vec::new(),
             repeat: None,
             seed: 1,
             set: BTreeMap::new(),
-            out: Some(scratch.path().join("run")),
+            out: Some(folder),
             despite_noise: false,
-        };
+        }
+    }
+
+    #[tokio::test]
+    async fn a_resumed_run_is_judged_by_the_looks_of_all_its_parts() {
+        let scratch = tempfile::tempdir().unwrap();
+        let effort = kept_in(scratch.path().join("run"));
         // The second part measures only what the first has not.
         for (part, measured) in [vec!["a", "b"], vec!["a", "b", "c"]].into_iter().enumerate() {
             let mut run = Run::begin("x", effort.clone()).unwrap();
@@ -322,16 +326,7 @@ mod tests {
     #[tokio::test]
     async fn an_arm_that_has_failed_is_not_measured_apart_from_the_others() {
         let scratch = tempfile::tempdir().unwrap();
-        let effort = Effort {
-            quick: true,
-            size: Size::Small,
-            arms: Vec::new(),
-            repeat: None,
-            seed: 1,
-            set: BTreeMap::new(),
-            out: Some(scratch.path().join("run")),
-            despite_noise: false,
-        };
+        let effort = kept_in(scratch.path().join("run"));
         let run = Run::begin("x", effort.clone()).unwrap();
         assert_eq!(run.kept_of("a", "a round 1", async || Ok(1)).await.unwrap(), 1);
         let failed = run.kept_of::<u32, _>("a", "a round 2", async || bail!("a wrong answer")).await;
@@ -348,16 +343,7 @@ mod tests {
     #[tokio::test]
     async fn releases_of_what_was_used_are_in_the_report_of_a_resumed_run_too() {
         let scratch = tempfile::tempdir().unwrap();
-        let effort = Effort {
-            quick: true,
-            size: Size::Small,
-            arms: Vec::new(),
-            repeat: None,
-            seed: 1,
-            set: BTreeMap::new(),
-            out: Some(scratch.path().join("run")),
-            despite_noise: false,
-        };
+        let effort = kept_in(scratch.path().join("run"));
         let said = |name: &str, version: &str| vec![(name.to_owned(), version.to_owned())];
         let run = Run::begin("x", effort.clone()).unwrap();
         run.uses(said("openwhisk", "runc version 1")).unwrap();
