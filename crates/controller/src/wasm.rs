@@ -1,8 +1,8 @@
 //! Detects the contract of a Wasm module or component from its exports.
 
-use std::io::{Cursor, Read};
+use std::io::Read;
 
-use flint_executor::{ReadOnce, zip_lists_at_most};
+use flint_executor::open_untrusted_zip;
 use flint_model::{Contract, Kind};
 use wasmparser::{Encoding, Parser, Payload};
 
@@ -59,11 +59,7 @@ fn exported(code: &[u8]) -> Option<Contract> {
 
 /// The module in an archive: the one at its root, or among several the one of the usual name.
 fn module_in(archive: &[u8]) -> Option<Vec<u8>> {
-    if !zip_lists_at_most(archive, MOST_ENTRIES) {
-        return None;
-    }
-    zip::ZipArchive::new(ReadOnce::new(archive)).ok()?;
-    let mut archive = zip::ZipArchive::new(Cursor::new(archive)).ok()?;
+    let mut archive = open_untrusted_zip(archive, MOST_ENTRIES).ok()?;
     let mut modules: Vec<_> = archive
         .file_names()
         .filter(|name| name.ends_with(".wasm") && !name.contains('/'))

@@ -22,7 +22,7 @@ mod patience;
 mod prepared;
 mod reply;
 mod request;
-mod zip_list;
+mod untrusted_zip;
 
 pub use body::{Body, BodyError, BodyReceiver, BodySender, LastWord, body_channel};
 pub use call::{Call, CallHead};
@@ -37,4 +37,4 @@ pub use media_type::media_type;
 pub use patience::{Late, until};
 pub use prepared::{FunctionSource, PrepareError, Prepared, Progress};
 pub use reply::{CallEnd, Invoked, Reply, ReplyHead};
-pub use zip_list::{ReadOnce, zip_lists_at_most};
+pub use untrusted_zip::{UntrustedZip, ZipRefused, open_untrusted_zip};

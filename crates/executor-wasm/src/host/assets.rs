@@ -3,14 +3,13 @@
 mod tree;
 
 use std::{
-    io::{self, Cursor, Read},
+    io::{self, Read},
     path::{Component, Path, PathBuf},
 };
 
 use bytes::Bytes;
-use flint_executor::{PrepareError, ReadOnce, zip_lists_at_most};
+use flint_executor::{PrepareError, UntrustedZip, ZipRefused, open_untrusted_zip};
 use flint_model::ByteSize;
-use zip::{ZipArchive, result::ZipError};
 
 pub use self::tree::Disk;
 use self::tree::Tree;
@@ -64,14 +63,14 @@ fn bad(text: impl Into<String>) -> PackageError {
     PackageError::Archive(text.into())
 }
 
-fn damaged(error: ZipError) -> PackageError {
-    bad(format!("the code is not a zip archive that can be read: {error}"))
+fn damaged(error: impl Into<ZipRefused>) -> PackageError {
+    bad(format!("the code is not a zip archive that can be read: {}", error.into()))
 }
 
 /// A zip archive whose entries have been listed. Everything but its modules and the directory `assets/` is
 /// ignored.
 pub struct PackageArchive<'a> {
-    archive: ZipArchive<Cursor<&'a [u8]>>,
+    archive: UntrustedZip<'a>,
     bounds: PackageBounds,
     modules: Vec<(usize, String)>,
     /// The index in the archive and the path below `assets/` of each file.
@@ -81,14 +80,7 @@ pub struct PackageArchive<'a> {
 impl<'a> PackageArchive<'a> {
     /// Lists the entries. Blocking, like the other methods.
     pub fn open(code: &'a [u8], bounds: PackageBounds) -> Result<Self, PackageError> {
-        if !zip_lists_at_most(code, bounds.entries) {
-            return Err(bad(format!(
-                "the archive has more than the {} entries allowed, with those of archives that are stored in it as they are",
-                bounds.entries
-            )));
-        }
-        ZipArchive::new(ReadOnce::new(code)).map_err(damaged)?;
-        let mut archive = ZipArchive::new(Cursor::new(code)).map_err(damaged)?;
+        let mut archive = open_untrusted_zip(code, bounds.entries).map_err(damaged)?;
         let (mut modules, mut assets) = (Vec::new(), Vec::new());
         for index in 0..archive.len() {
             let entry = archive.by_index(index).map_err(damaged)?;

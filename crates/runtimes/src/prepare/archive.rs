@@ -2,13 +2,12 @@
 
 use std::{
     cell::Cell,
-    io::{self, Cursor, Read},
+    io::{self, Read},
     path::Path,
 };
 
 use flate2::read::MultiGzDecoder;
-use flint_executor::{PrepareError, ReadOnce, zip_lists_at_most};
-use zip::result::ZipError;
+use flint_executor::{PrepareError, ZipRefused, open_untrusted_zip};
 
 use super::{
     room::Room,
@@ -33,15 +32,8 @@ pub(super) fn zip(
     limits: UnpackLimits,
     room: &Room,
 ) -> Result<Unpacked, PrepareError> {
-    let damaged = |error: ZipError| bad(format!("the code is not a zip archive that can be read: {error}"));
-    if !zip_lists_at_most(code, limits.entries) {
-        return Err(bad(format!(
-            "the archive has more than the {} entries allowed, with those of archives that are stored in it as they are",
-            limits.entries
-        )));
-    }
-    zip::ZipArchive::new(ReadOnce::new(code)).map_err(damaged)?;
-    let mut archive = zip::ZipArchive::new(Cursor::new(code)).map_err(damaged)?;
+    let damaged = |error: ZipRefused| bad(format!("the code is not a zip archive that can be read: {error}"));
+    let mut archive = open_untrusted_zip(code, limits.entries).map_err(damaged)?;
     if let Some(said) = entries_said(code)
         && said != archive.len()
     {
@@ -52,7 +44,7 @@ pub(super) fn zip(
     }
     let mut tree = Tree::new(root, limits, room);
     for index in 0..archive.len() {
-        let raw = archive.by_index_raw(index).map_err(damaged)?;
+        let raw = archive.by_index_raw(index).map_err(|error| damaged(error.into()))?;
         let name = raw.name_raw().to_vec();
         if raw.encrypted() {
             let name = shown(&name);
@@ -61,7 +53,7 @@ pub(super) fn zip(
             )));
         }
         drop(raw);
-        let mut entry = archive.by_index(index).map_err(damaged)?;
+        let mut entry = archive.by_index(index).map_err(|error| damaged(error.into()))?;
         let mode = entry.unix_mode().unwrap_or_default();
         match mode & TYPE {
             _ if name.ends_with(b"/") => tree.directory(&name)?,
@@ -158,7 +150,10 @@ fn entries_said(code: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, io::Write};
+    use std::{
+        fs,
+        io::{Cursor, Write},
+    };
 
     use flint_model::ByteSize;
     use zip::write::{SimpleFileOptions, ZipWriter};
