@@ -3,61 +3,37 @@
 //! up with takes as long as the function's code likes: after [`LONGEST`] it goes on beside those whose turn
 //! comes then, and counts for its own namespace only.
 
-use std::{
-    collections::HashMap,
-    future::Future,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError, Weak},
-    time::Duration,
-};
+use std::{future::Future, pin::pin, time::Duration};
 
 use flint_model::NamespaceName;
-use tokio::sync::Semaphore;
+use flint_shares::Shares;
 
 /// How long one holds up others.
 const LONGEST: Duration = Duration::from_secs(30);
 
-pub(crate) struct Permits {
-    all: Semaphore,
-    of_one: usize,
-    /// The share of each namespace that has something to make.
-    shares: Mutex<HashMap<NamespaceName, Weak<Semaphore>>>,
-}
+pub(crate) struct Permits(Shares<NamespaceName>);
 
 impl Permits {
     pub(crate) fn new(most: usize) -> Self {
-        let most = most.clamp(1, Semaphore::MAX_PERMITS);
-        Self { all: Semaphore::new(most), of_one: most.div_ceil(2), shares: Mutex::default() }
+        Self(Shares::halves(most))
     }
 
     /// Makes something when it is the namespace's turn.
     pub(crate) async fn make<T>(&self, namespace: &NamespaceName, making: impl Future<Output = T>) -> T {
-        let share = self.share(namespace);
-        // Its own share first, so that what is beyond it does not queue for the common one.
-        let _of_one = share.acquire().await;
-        let of_all = self.all.acquire().await;
+        let share = self.0.take(namespace, 1).await;
         let mut making = pin!(making);
         tokio::select! {
             made = making.as_mut() => return made,
-            () = tokio::time::sleep(LONGEST) => drop(of_all),
+            () = tokio::time::sleep(LONGEST) => drop(share.all),
         }
         making.await
-    }
-
-    fn share(&self, namespace: &NamespaceName) -> Arc<Semaphore> {
-        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(share) = shares.get(namespace).and_then(Weak::upgrade) {
-            return share;
-        }
-        shares.retain(|_, share| share.strong_count() > 0);
-        let share = Arc::new(Semaphore::new(self.of_one));
-        shares.insert(namespace.clone(), Arc::downgrade(&share));
-        share
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
     /// Makes something that takes that long; the names of what is made are noted as it is finished.
@@ -85,10 +61,6 @@ mod tests {
         for task in tasks {
             task.await.unwrap();
         }
-        assert_eq!(
-            permits.shares.lock().unwrap().values().filter(|share| share.strong_count() > 0).count(),
-            0
-        );
         let made = made.lock().unwrap();
         made.clone()
     }

@@ -10,6 +10,7 @@ use std::{
 
 use axum::Router;
 use flint_model::NamespaceName;
+use flint_shares::{Share, Shares};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioTimer;
 use tokio::{
@@ -19,10 +20,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{
-    DirectGate, Gate, GateConfig, connection,
-    places::{Place, Places},
-};
+use crate::{DirectGate, Gate, GateConfig, connection};
 
 /// The pause after a failed accept, mostly for want of descriptors, so that the loop does not spin.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -37,8 +35,9 @@ pub(crate) struct Shared {
     http: http1::Builder,
     /// The API, while there is one.
     api: RwLock<Option<Api>>,
-    /// Limits connections.
-    places: Places,
+    /// Limits connections: so many in all, of which one namespace gets at most half, so that none keeps the others
+    /// out. Those of sandboxes that do not work for any yet count as one namespace's.
+    places: Shares<Option<NamespaceName>>,
     pub(crate) tasks: TaskTracker,
     pub(crate) closing: CancellationToken,
 }
@@ -63,7 +62,7 @@ impl Gates {
             .max_header_size(most)
             .max_buf_size(most);
         Self(Arc::new(Shared {
-            places: Places::new(config.max_connections),
+            places: Shares::halves(config.max_connections),
             config,
             http,
             api: RwLock::default(),
@@ -158,8 +157,8 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, gate: Ga
 }
 
 /// Waits for this gate's turn for a connection; returns it with the API, or `None` while there is no API.
-pub(crate) async fn place(shared: &Shared, gate: &Gate) -> Option<(Api, Place)> {
-    let place = shared.places.next(gate.account()).await?;
+pub(crate) async fn place(shared: &Shared, gate: &Gate) -> Option<(Api, Share)> {
+    let place = shared.places.take(&gate.account(), 1).await;
     let api = shared.api.read().unwrap_or_else(PoisonError::into_inner).clone()?;
     Some((api, place))
 }
@@ -169,7 +168,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     api: Api,
     gate: Gate,
-    place: Place,
+    place: Share,
 ) {
     connection::serve(&shared.http, stream, api.router, gate, shared.config.idle).await;
     drop(place);

@@ -18,7 +18,6 @@ mod connection;
 mod direct;
 mod gates;
 mod patient;
-mod places;
 
 pub use bound::{Admission, Gate, Running};
 pub use config::GateConfig;

@@ -24,6 +24,7 @@ const FLOORS: &[&[&str]] = &[
     &["flint-executor", "flint-store"],
     &["flint-gate", "flint-sandbox"],
     &["flint-model", "flint-request-body", "flint-telemetry"],
+    &["flint-shares"],
 ];
 
 const ROOT: &str = "flint";

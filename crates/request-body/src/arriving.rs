@@ -1,29 +1,17 @@
 //! A bound on the memory of bodies that arrive: they are read before their calls are admitted, from whoever
 //! connects, so neither a namespace's limits nor the queues' count them.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flint_shares::Portions;
 
 /// What a body needs no room for: most have less, and all connections together do not make much of it.
 pub(crate) const FREE: usize = 16 << 10;
-/// How many times what then remains a namespace's bodies may have.
-const OF_THE_REST: usize = 3;
 
 /// The bytes that there are for arriving bodies, of which one namespace leaves a quarter to others, as those do of
 /// what they find. All APIs share them.
 #[derive(Debug)]
-pub struct Arriving {
-    bytes: usize,
-    taken: Mutex<Taken>,
-}
-
-#[derive(Debug, Default)]
-struct Taken {
-    by_all: usize,
-    of: HashMap<String, usize>,
-}
+pub struct Arriving(Mutex<Portions<str>>);
 
 /// A body of a namespace, and the bytes it has until it is there.
 #[derive(Debug)]
@@ -39,7 +27,7 @@ impl Arriving {
 
     /// So many bytes.
     pub fn new(bytes: usize) -> Arc<Self> {
-        Arc::new(Self { bytes, taken: Mutex::default() })
+        Arc::new(Self::of(bytes))
     }
 
     /// A body that begins to arrive, for this namespace.
@@ -47,14 +35,18 @@ impl Arriving {
         Arrival { arriving: self, namespace, bytes: 0 }
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn of(bytes: usize) -> Self {
+        Self(Mutex::new(Portions::new(bytes)))
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Portions<str>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Default for Arriving {
     fn default() -> Self {
-        Self { bytes: Self::DEFAULT, taken: Mutex::default() }
+        Self::of(Self::DEFAULT)
     }
 }
 
@@ -66,17 +58,11 @@ impl Arrival<'_> {
             return true;
         }
         let mut taken = self.arriving.taken();
-        let others = taken.by_all - self.bytes;
-        let beside = taken.of.get(self.namespace).copied().unwrap_or(0) - self.bytes;
-        let within = |rest| beside == 0 || beside + bytes <= OF_THE_REST * rest;
-        if others > 0 && !self.arriving.bytes.checked_sub(others + bytes).is_some_and(within) {
+        let (more, alone) = (bytes - self.bytes, taken.sum() == self.bytes);
+        if !alone && !taken.may_grow(self.namespace, self.bytes, more) {
             return false;
         }
-        taken.by_all = others + bytes;
-        match taken.of.get_mut(self.namespace) {
-            Some(has) => *has = beside + bytes,
-            None => drop(taken.of.insert(self.namespace.to_owned(), bytes)),
-        }
+        taken.add(self.namespace, more);
         self.bytes = bytes;
         true
     }
@@ -87,14 +73,7 @@ impl Drop for Arrival<'_> {
         if self.bytes == 0 {
             return;
         }
-        let mut taken = self.arriving.taken();
-        taken.by_all -= self.bytes;
-        if let Some(has) = taken.of.get_mut(self.namespace) {
-            *has -= self.bytes;
-            if *has == 0 {
-                taken.of.remove(self.namespace);
-            }
-        }
+        self.arriving.taken().remove(self.namespace, self.bytes);
     }
 }
 
@@ -121,7 +100,7 @@ mod tests {
         assert!(!arriving.arrival("e").may_have(FREE + 1) && arriving.arrival("e").may_have(FREE));
         drop(bodies);
         assert_eq!(all_that(&arriving, "e").len(), 48);
-        assert!(arriving.taken().of.is_empty() && arriving.taken().by_all == 0, "nothing is kept");
+        assert_eq!(arriving.taken().sum(), 0, "nothing is kept");
     }
 
     #[test]

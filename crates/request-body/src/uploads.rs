@@ -1,49 +1,34 @@
 //! Bounds on large uploads and large answers at once: an upload is in memory several times while it is decoded and stored, an answer for as long as
 //! its client takes to read it.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use flint_shares::{Share, Shares};
+use tokio::time::timeout;
 
 use crate::{Arrival, Arriving};
 
 /// Large uploads at once, and large answers; further ones wait, with their bodies unread, and with their code where it is stored.
-const ROOMS: usize = 4;
+const ROOMS: u32 = 4;
 /// Of one namespace, so that a client that stalls keeps no other namespace out.
-const OF_ONE: usize = 2;
+const OF_ONE: u32 = 2;
 /// Smaller ones need no room, beside that of [`Arriving`].
 const SMALL: u64 = 1 << 20;
 /// How long an answer waits for its room. Uploads wait as long as it takes: they have begun to come.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The rooms there are. All APIs that take and show code share them.
-#[derive(Debug, Default)]
-pub struct Uploads {
-    bodies: Rooms,
-    answers: Rooms,
-    arriving: Arc<Arriving>,
-}
-
-/// Rooms of one sort.
 #[derive(Debug)]
-struct Rooms {
-    rooms: Arc<Semaphore>,
-    /// Those of each namespace that has some.
-    shares: Mutex<HashMap<String, Weak<Semaphore>>>,
+pub struct Uploads {
+    bodies: Shares<str>,
+    answers: Shares<str>,
+    arriving: Arc<Arriving>,
 }
 
 /// Held until the code is stored, or as long as its body is read or its answer is made and sent.
 #[derive(Debug)]
 pub struct Room {
-    _room: OwnedSemaphorePermit,
-    _share: OwnedSemaphorePermit,
+    _share: Share,
 }
 
 /// Too many large answers are being sent.
@@ -62,7 +47,8 @@ impl NoRoom {
 impl Uploads {
     /// Rooms of its own, beside others that the bodies of the same server arrive in.
     pub fn new(arriving: Arc<Arriving>) -> Self {
-        Self { arriving, ..Self::default() }
+        let rooms = || Shares::new(ROOMS, OF_ONE);
+        Self { bodies: rooms(), answers: rooms(), arriving }
     }
 
     /// A body that begins to arrive, for this namespace.
@@ -80,7 +66,7 @@ impl Uploads {
         if length.is_some_and(|length| length <= SMALL) {
             return None;
         }
-        self.bodies.room(namespace).await
+        Some(Room { _share: self.bodies.take(namespace, 1).await })
     }
 
     /// Waits a little for room for an answer with so many bytes of code, or of a list. `None` for one that needs none.
@@ -88,33 +74,14 @@ impl Uploads {
         if bytes <= SMALL {
             return Ok(None);
         }
-        timeout(PATIENCE, self.answers.room(namespace)).await.map_err(|_| NoRoom)
+        let share = timeout(PATIENCE, self.answers.take(namespace, 1)).await.map_err(|_| NoRoom)?;
+        Ok(Some(Room { _share: share }))
     }
 }
 
-impl Default for Rooms {
+impl Default for Uploads {
     fn default() -> Self {
-        Self { rooms: Arc::new(Semaphore::new(ROOMS)), shares: Mutex::default() }
-    }
-}
-
-impl Rooms {
-    async fn room(&self, namespace: &str) -> Option<Room> {
-        // Its own first: what it has too many of does not stand in the common queue.
-        let share = self.share(namespace).acquire_owned().await.ok()?;
-        let room = Arc::clone(&self.rooms).acquire_owned().await.ok()?;
-        Some(Room { _room: room, _share: share })
-    }
-
-    fn share(&self, namespace: &str) -> Arc<Semaphore> {
-        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(share) = shares.get(namespace).and_then(Weak::upgrade) {
-            return share;
-        }
-        shares.retain(|_, share| share.strong_count() > 0);
-        let share = Arc::new(Semaphore::new(OF_ONE));
-        shares.insert(namespace.to_owned(), Arc::downgrade(&share));
-        share
+        Self::new(Arc::default())
     }
 }
 
@@ -140,7 +107,6 @@ mod tests {
         assert!(more.remove(0).now_or_never().flatten().is_some());
         drop(more);
         assert!(uploads.room("e", large).now_or_never().is_some());
-        assert_eq!(uploads.bodies.shares.lock().unwrap().len(), 1, "who has none is forgotten");
     }
 
     #[tokio::test(start_paused = true)]

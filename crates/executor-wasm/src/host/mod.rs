@@ -14,7 +14,6 @@ mod key_value;
 mod linker;
 mod logs;
 mod no_files;
-mod shares;
 mod turns;
 
 pub(crate) use self::linker::{add_0_3_to_linker, add_p1_to_linker, add_to_linker};

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use flint_model::NamespaceName;
+use flint_shares::{Share, Shares};
 use flint_store::StoreError;
-
-use super::shares::{Share, Shares};
 
 /// Most reads at once: of all functions, and of a namespace's.
 const READS: (u32, u32) = (16, 4);
@@ -23,8 +22,8 @@ const KEYS_A_UNIT: usize = 8;
 pub struct ValueTurns(Arc<Turns>);
 
 struct Turns {
-    reads: Shares,
-    writes: Shares,
+    reads: Shares<NamespaceName>,
+    writes: Shares<NamespaceName>,
 }
 
 impl Default for ValueTurns {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use flint_model::{HttpScheme, NamespaceName, is_public_address};
+use flint_shares::{Share, Shares};
 use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -15,14 +16,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use wasmtime_wasi_http::Error;
 
-use super::{
-    super::{
-        files,
-        shares::{Share, Shares},
-    },
-    HttpBounds, Reach, Target,
-    names::Names,
-};
+use super::{super::files, HttpBounds, Reach, Target, names::Names};
 
 /// Connections together get this fraction of the server's descriptors...
 const PART: u64 = 8;
@@ -37,7 +31,7 @@ pub struct HttpClient {
     reach: Reach,
     tls: Arc<ClientConfig>,
     names: Names,
-    connections: Shares,
+    connections: Shares<NamespaceName>,
 }
 
 /// A connection with or without TLS.

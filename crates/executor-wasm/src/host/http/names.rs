@@ -10,9 +10,8 @@ use std::{
 };
 
 use flint_model::NamespaceName;
+use flint_shares::Shares;
 use tokio::sync::oneshot;
-
-use super::super::shares::Shares;
 
 /// Most lookups at once...
 const ALL: u32 = 64;
@@ -23,7 +22,7 @@ type Resolver = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 
 /// The lookups that are under way.
 pub(super) struct Names {
-    shares: Shares,
+    shares: Shares<NamespaceName>,
     resolver: Resolver,
 }
 

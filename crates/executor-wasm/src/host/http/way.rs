@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use flint_gate::DirectGate;
 use flint_model::{ByteSize, NamespaceName};
+use flint_shares::Share;
 use tokio::sync::OwnedSemaphorePermit;
 use wasmtime_wasi_http::Error;
 
-use super::{super::shares::Share, HttpBounds, HttpClient, Target, connect::Connection};
+use super::{HttpBounds, HttpClient, Target, connect::Connection};
 
 /// Longer than any call.
 const ALWAYS: Duration = Duration::from_secs(365 * 24 * 60 * 60);
