@@ -51,26 +51,40 @@ impl Accounts {
         }
     }
 
+    /// Marks code as in use for as long as the result is held: it is neither removed nor, if it is charged for,
+    /// given back.
+    pub(crate) fn hold(&self, key: Key) -> Arc<Key> {
+        let key = Arc::new(key);
+        let mut book = self.book();
+        book.held.retain(|held| held.strong_count() > 0);
+        book.held.push(Arc::downgrade(&key));
+        key
+    }
+
+    /// Removes code, unless somebody has or is just preparing it.
+    pub(crate) fn unless_held<T>(&self, key: &str, remove: impl FnOnce() -> T) -> Option<T> {
+        let book = self.book();
+        let is_held = book.held.iter().filter_map(Weak::upgrade).any(|held| held.1 == key);
+        (!is_held).then(remove)
+    }
+
     /// Charges a namespace for this many bytes of machine code, unless it is charged already. The charge
-    /// lasts as long as the result is held or the code is kept.
-    pub(crate) fn charge(&self, key: Key, bytes: u64) -> Result<Arc<Key>, PrepareError> {
+    /// lasts as long as the key is held or the code is kept.
+    pub(crate) fn charge(&self, key: &Arc<Key>, bytes: u64) -> Result<(), PrepareError> {
         let mut book = self.book();
         if let Workshop::Sandboxes(house) = &self.workshop
-            && !book.charged.contains_key(&key)
+            && !book.charged.contains_key(&**key)
         {
-            let charge = house.charge(&key.0, &address(&key));
+            let charge = house.charge(&key.0, &address(key));
             // Before the first count it is unknown which functions were deployed earlier, and those run
             // whatever the quota is today.
             match book.counted {
                 true => charge.take(on_disk(bytes))?,
                 false => charge.add(on_disk(bytes)),
             }
-            book.charged.insert(key.clone(), charge);
+            book.charged.insert((**key).clone(), charge);
         }
-        let key = Arc::new(key);
-        book.held.retain(|held| held.strong_count() > 0);
-        book.held.push(Arc::downgrade(&key));
-        Ok(key)
+        Ok(())
     }
 
     /// Charges each namespace for exactly the entries of `keep` that exist and those in use. Blocking.

@@ -17,7 +17,7 @@ use flint_model::ByteSize;
 use serde::{Deserialize, Serialize};
 use wasmtime::{Engine, Module, component::Component};
 
-use crate::contracts::Compiled;
+use crate::{account::Accounts, contracts::Compiled};
 
 const COMPILED: &str = "cwasm";
 const CHECKSUM: &str = "sum";
@@ -34,6 +34,40 @@ pub(crate) struct Cache {
 pub(crate) enum Shape {
     Module,
     Component,
+}
+
+/// Why an undamaged entry was not loaded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unread {
+    /// The host has no memory, mapping or descriptor for it, or cannot read it.
+    #[error("{0}")]
+    Host(String),
+    /// The engine refuses the code.
+    #[error("{0:#}")]
+    Refused(wasmtime::Error),
+}
+
+impl Unread {
+    fn of(error: wasmtime::Error) -> Self {
+        match error.is::<io::Error>() || error.is::<rustix::io::Errno>() {
+            true => Self::Host(format!("{error:#}")),
+            false => Self::Refused(error),
+        }
+    }
+}
+
+/// What is read of a file, if there is one.
+fn of_file<T>(path: &Path, read: impl FnOnce(&Path) -> io::Result<T>) -> Result<Option<T>, Unread> {
+    match read(path) {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Unread::Host(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// The checksum of a file, which is not read into memory as a whole.
+fn checksum(path: &Path) -> io::Result<blake3::Hash> {
+    Ok(blake3::Hasher::new().update_reader(fs::File::open(path)?)?.finalize())
 }
 
 impl Cache {
@@ -55,37 +89,27 @@ impl Cache {
         Ok(Self { folder: folder.to_owned(), engine })
     }
 
-    /// Loads an entry that is undamaged and fits the engine.
-    pub(crate) fn load(&self, engine: &Engine, key: &str, shape: Shape) -> Option<Compiled> {
-        let refused = |error| tracing::info!(key, %error, "compiled Wasm code is of another engine; compiling it again");
-        self.read(engine, key, shape)?.map_err(refused).ok()
-    }
-
-    /// Like [`Self::load`]; an undamaged entry that the engine refuses is an error.
+    /// Loads an entry, if there is one that is undamaged.
     #[allow(unsafe_code)]
-    pub(crate) fn read(
-        &self,
-        engine: &Engine,
-        key: &str,
-        shape: Shape,
-    ) -> Option<wasmtime::Result<Compiled>> {
+    pub(crate) fn read(&self, engine: &Engine, key: &str, shape: Shape) -> Result<Option<Compiled>, Unread> {
         let path = self.path(key, COMPILED);
-        let bytes = fs::read(&path).ok()?;
-        let sum = fs::read_to_string(self.path(key, CHECKSUM)).ok()?;
-        if blake3::hash(&bytes).to_hex().as_str() != sum.trim() {
-            tracing::warn!(path = %path.display(), "compiled Wasm code is damaged; compiling it again");
-            return None;
+        let Some(sum) = of_file(&self.path(key, CHECKSUM), |path| fs::read(path))? else { return Ok(None) };
+        let Some(found) = of_file(&path, checksum)? else { return Ok(None) };
+        if found.to_hex().as_bytes() != sum.trim_ascii() {
+            tracing::warn!(path = %path.display(), "compiled Wasm code is damaged");
+            return Ok(None);
         }
         // SAFETY: the file is the unmodified output of this engine: it is in a directory that only this user
         // can write to, under a name derived from the engine's settings, and its checksum has just been
         // compared. Files are never written to under their final name, and removing one does not affect its
         // mapping.
-        Some(unsafe {
+        let loaded = unsafe {
             match shape {
                 Shape::Module => Module::deserialize_file(engine, &path).map(Compiled::Module),
                 Shape::Component => Component::deserialize_file(engine, &path).map(Compiled::Component),
             }
-        })
+        };
+        loaded.map(Some).map_err(Unread::of)
     }
 
     /// The size of an entry's machine code.
@@ -111,22 +135,31 @@ impl Cache {
         written
     }
 
-    /// Removes the entries whose key is not in `keep` or whose engine is neither this one's nor `beside`'s.
-    pub(crate) fn collect(&self, keep: &HashSet<String>, beside: Option<&Self>) -> io::Result<usize> {
-        let kept = |name: &str| {
-            let stem = name.split('.').next().unwrap_or_default();
-            let Some((key, engine)) = stem.rsplit_once('-') else { return false };
-            let current = engine == self.engine || beside.is_some_and(|beside| engine == beside.engine);
-            current && keep.contains(key)
-        };
+    /// Removes the entries whose key is neither in `keep` nor in use, or whose engine is neither this one's nor
+    /// `beside`'s.
+    pub(crate) fn collect(
+        &self,
+        keep: &HashSet<String>,
+        beside: Option<&Self>,
+        accounts: &Accounts,
+    ) -> io::Result<usize> {
         let mut removed = 0;
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
-            let file = entry.file_type()?.is_file(); // not the folder of assets
-            if file && !kept(&entry.file_name().to_string_lossy()) {
-                fs::remove_file(entry.path())?;
-                removed += 1;
+            if !entry.file_type()?.is_file() {
+                continue; // the folder of assets
             }
+            let (name, remove) = (entry.file_name(), || fs::remove_file(entry.path()));
+            let name = name.to_string_lossy();
+            let stem = name.split('.').next().unwrap_or_default();
+            let is_current =
+                |engine: &str| engine == self.engine || beside.is_some_and(|beside| engine == beside.engine);
+            let gone = match stem.rsplit_once('-').filter(|(_, engine)| is_current(engine)) {
+                Some((key, _)) if keep.contains(key) => None,
+                Some((key, _)) => accounts.unless_held(key, remove),
+                None => Some(remove()),
+            };
+            removed += usize::from(gone.transpose()?.is_some());
         }
         Ok(removed)
     }
@@ -171,5 +204,24 @@ impl Hasher for StableHasher {
 
     fn write(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::error::Context;
+
+    use super::*;
+
+    #[test]
+    fn what_the_host_lacks_is_told_from_what_the_engine_refuses() {
+        let of_the_host = |error: wasmtime::Error| matches!(Unread::of(error), Unread::Host(_));
+        let [files, mappings] = [rustix::io::Errno::MFILE, rustix::io::Errno::NOMEM];
+        let opening = Err::<(), _>(io::Error::from(files)).context("failed to open file").unwrap_err();
+        assert!(of_the_host(opening));
+        assert!(of_the_host(mappings.into()));
+        assert!(!of_the_host(wasmtime::format_err!(
+            "memory index 0 is unsupported in this pooling allocator"
+        )));
     }
 }

@@ -17,7 +17,7 @@ use flint_executor::{
     RuntimeKind, SlotCounts, StartContext, StartFailure, Started,
 };
 use flint_model::{ByteSize, Contract, Function, Isolation, Kind, Reuse, Start, Strategy};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 use wasmtime::Engine;
 
@@ -33,10 +33,11 @@ use crate::{
     host::Services,
     instance::WasmInstance,
     key,
+    loading::{self, LOADS},
     packages::Packages,
     pool::{self, PoolSize},
     prepare::{self, Artefact},
-    shelf::Shelf,
+    shelf::{self, Shelf},
     tenant::Tenants,
     ticker::Ticker,
     wasi::Wasi,
@@ -99,6 +100,8 @@ pub(crate) struct Ground {
     pub(crate) linkers: Linkers,
     pub(crate) cache: Cache,
     pub(crate) shelf: Shelf,
+    /// How many more may load code.
+    loads: Arc<Semaphore>,
 }
 
 /// Counts calls that found the pool full.
@@ -122,7 +125,7 @@ impl Ground {
         (engine, size): (Engine, PoolSize),
         wasi: Wasi,
         folder: &Path,
-        (services, memory): (&Services, &Arc<Budget>),
+        (services, memory, room): (&Services, &Arc<Budget>, usize),
     ) -> Result<Arc<Self>, WasmError> {
         let failed = |doing| move |error: String| WasmError { doing, error };
         let linkers = Linkers::new(&engine, wasi)
@@ -131,8 +134,26 @@ impl Ground {
             .map_err(|error| failed("opening the folder of compiled code")(error.to_string()))?;
         let ticker = Ticker::start(&engine).map_err(|error| failed(THREADS)(error.to_string()))?;
         let (slots, services) = (Semaphore::new(size.instances as usize), Arc::new(services.clone()));
-        let (memory, shelf) = (Arc::clone(memory), Shelf::default());
-        Ok(Arc::new(Self { number, engine, size, slots, memory, services, ticker, linkers, cache, shelf }))
+        let (memory, shelf, loads) = (Arc::clone(memory), Shelf::new(room), Arc::new(Semaphore::new(LOADS)));
+        Ok(Arc::new(Self {
+            number,
+            engine,
+            size,
+            slots,
+            memory,
+            services,
+            ticker,
+            linkers,
+            cache,
+            shelf,
+            loads,
+        }))
+    }
+
+    /// Waits until it is one's turn to load code.
+    pub(crate) async fn turn_to_load(&self) -> Result<OwnedSemaphorePermit, PrepareError> {
+        let turn = Arc::clone(&self.loads).acquire_owned().await;
+        turn.map_err(|closed| loading::failed(&closed.to_string()))
     }
 
     /// Present number of instances.
@@ -181,7 +202,8 @@ impl House {
         let memory = config.memory.map_or(u64::MAX, ByteSize::as_u64);
         let memory = usize::try_from(memory).unwrap_or(usize::MAX);
         let budget = Arc::new(Budget::new(memory, engines));
-        let open = |number, built, wasi| Ground::open(number, built, wasi, folder, (&services, &budget));
+        let shared = (&*services, &budget, shelf::room(engines));
+        let open = |number, built, wasi| Ground::open(number, built, wasi, folder, shared);
         let grounds = built.into_iter().enumerate().map(|(number, built)| open(number, built, Wasi::V0_2));
         let grounds = grounds.collect::<Result<Vec<_>, _>>()?;
         let ground_0_3 = match config.http_0_3 {
@@ -378,7 +400,8 @@ impl Executor for WasmExecutor {
             // Compiled code of earlier servers is examined once the pool exists.
             let removed = house.map_or(Ok(0), |house| {
                 let beside = house.ground_0_3.as_ref().map(|ground| &ground.cache);
-                house.grounds.first().map_or(Ok(0), |ground| ground.cache.collect(&keys, beside))
+                let first = house.grounds.first();
+                first.map_or(Ok(0), |ground| ground.cache.collect(&keys, beside, &house.accounts))
             });
             // The quota is released once the files are gone.
             accounts.count(&charged)?;

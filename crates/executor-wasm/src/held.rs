@@ -2,17 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::{prepare::Settled, tenant::Tenant, ticker::Beat};
+use crate::{settled::Settled, shelf::Loaded, tenant::Tenant, ticker::Beat};
+
+/// The code of a guest and its places.
+pub(crate) struct Held {
+    pub(crate) code: Arc<Loaded>,
+    pub(crate) places: Places,
+}
 
 /// Places of an engine's pool: first out of the share of the namespace, then of all. So calls that wait for
 /// their own namespace's stand in nobody's way.
-pub(crate) struct Held {
+pub(crate) struct Places {
     pub(crate) settled: Arc<Settled>,
     guest: Option<Arc<Tenant>>,
     _beat: Beat,
 }
 
-impl Held {
+impl Places {
     /// Takes them if they are free; `guest` is the caller's namespace, if the function is another's.
     pub(crate) fn at_once(settled: &Arc<Settled>, guest: Option<&Arc<Tenant>>) -> Option<Self> {
         let ground = &settled.ground;
@@ -42,7 +48,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Places {
     fn drop(&mut self) {
         let (settled, ground) = (&self.settled, &self.settled.ground);
         ground.slots.add_permits(settled.places as usize);

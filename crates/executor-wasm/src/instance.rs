@@ -24,14 +24,16 @@ use crate::{
     environment,
     exchange::{Begun, Ended, Exchange, Head, Patience, Source, WHOLE},
     executor::House,
-    held::Held,
+    held::{Held, Places},
     host::{CallSeed, Host, LogSink},
     interrupt::Turn,
     lane,
     limits::{Limits, Starved},
-    prepare::{Artefact, Settled},
+    prepare::Artefact,
     purse::Purse,
     running::{Running, fault_of, platform, usage},
+    settled::Settled,
+    shelf::Loaded,
     state::{self, Pace, State},
     stdio::{Inlet, Outlet},
     streaming::stream,
@@ -78,25 +80,32 @@ impl WasmInstance {
         Self { id, house, artefact, environment, gate, guest, relay, stopped }
     }
 
-    /// Takes places in the pool, waiting if necessary: on this thread's engine, or on one that has room.
+    /// Takes places in the pool, waiting if necessary: on this thread's engine, or on one that has room. Loads
+    /// the code there, unless it is.
     async fn enter(&self, pace: &Pace) -> Result<Held, Fault> {
         let settled = &self.artefact.settled;
         let own = lane::of_this_thread() % settled.len();
         let (before, from_own) = settled.split_at(own);
         let mut in_turn = from_own.iter().chain(before);
-        match in_turn.find_map(|settled| Held::at_once(settled, self.guest.as_ref())) {
-            Some(held) => Ok(held),
-            None => self.wait(pace).await,
-        }
+        let places = match in_turn.find_map(|settled| Places::at_once(settled, self.guest.as_ref())) {
+            Some(places) => places,
+            None => self.wait(pace).await?,
+        };
+        let code = match places.settled.loaded() {
+            Some(code) => code,
+            // Boxed, since its state is large and most calls have none.
+            None => Box::pin(load(&places.settled, pace)).await?,
+        };
+        Ok(Held { code, places })
     }
 
     /// Waits for places on any engine.
-    async fn wait(&self, pace: &Pace) -> Result<Held, Fault> {
+    async fn wait(&self, pace: &Pace) -> Result<Places, Fault> {
         let (settled, crowd) = (&self.artefact.settled, &self.house.crowd);
         crowd.waited.fetch_add(1, Ordering::Relaxed);
-        let places = settled.iter().map(|settled| Box::pin(Held::in_turn(settled, self.guest.as_ref())));
+        let places = settled.iter().map(|settled| Box::pin(Places::in_turn(settled, self.guest.as_ref())));
         match timeout_at(pace.deadline().into(), select_all(places)).await {
-            Ok((Some(held), ..)) => Ok(held),
+            Ok((Some(places), ..)) => Ok(places),
             Ok((None, ..)) => Err(platform("the server is shutting down")),
             Err(_) => {
                 crowd.refused.fetch_add(1, Ordering::Relaxed);
@@ -116,7 +125,7 @@ impl WasmInstance {
 
     /// The environment that `tell` makes, for a guest that can read it.
     fn environment(&self, held: &Held, call: &Call, tell: environment::Tell) -> environment::Variables {
-        if held.settled.reads_environment { tell(&self.environment, call) } else { Vec::new() }
+        if held.places.settled.reads_environment { tell(&self.environment, call) } else { Vec::new() }
     }
 
     fn store(&self, settled: &Arc<Settled>, call: CallSeed, pace: &Arc<Pace>) -> Store<State> {
@@ -150,7 +159,7 @@ impl WasmInstance {
             env: self.environment(&held, &call, environment::of),
             gate: None,
         };
-        let store = self.store(&held.settled, seed, &running.pace);
+        let store = self.store(&held.places.settled, seed, &running.pace);
         let Wanted { json, max_result } = running.wanted;
         let longest = if json { max_result } else { max_result.max(WHOLE as u64) };
         let (work, spent) = Metered::new(Box::pin(async move {
@@ -243,7 +252,7 @@ impl Instance for WasmInstance {
             Ok(held) => held,
             Err(fault) => return running.done(Err(fault), Usage::default()),
         };
-        match &held.settled.code {
+        match &held.code.code {
             Code::Core(code) => self.run_core(Arc::clone(code), running, held, call).await,
             Code::Program(program) => {
                 let program = Arc::clone(program);
@@ -252,7 +261,7 @@ impl Instance for WasmInstance {
                 let (stdin, stdout) = (Box::new(inlet), Box::new(outlet.clone()));
                 let gate = self.gate.clone();
                 let seed = CallSeed { stdin, stdout, logs: running.logs.clone(), env, gate };
-                let store = self.store(&held.settled, seed, &running.pace);
+                let store = self.store(&held.places.settled, seed, &running.pace);
                 let guest = Box::pin(async move {
                     let (_held, mut store) = (held, store);
                     let outcome = program.run(&mut store).await;
@@ -274,7 +283,7 @@ impl Instance for WasmInstance {
                     env,
                     gate: self.gate.clone(),
                 };
-                let store = self.store(&held.settled, seed, &running.pace);
+                let store = self.store(&held.places.settled, seed, &running.pace);
                 let (respond, responded) = oneshot::channel();
                 let guest = Box::pin(async move {
                     let (_held, mut store) = (held, store);
@@ -322,6 +331,14 @@ impl Drop for WasmInstance {
         if let Some(relay) = relay {
             relay.abort();
         }
+    }
+}
+
+/// Loads code on an engine that has not run it lately.
+async fn load(settled: &Settled, pace: &Pace) -> Result<Arc<Loaded>, Fault> {
+    match timeout_at(pace.deadline().into(), settled.load()).await {
+        Ok(loaded) => loaded.map_err(|error| platform(&error.to_string())),
+        Err(_) => Err(platform("the function's code was not loaded before the time limit passed")),
     }
 }
 

@@ -8,7 +8,8 @@
 //! | `wasi-http` | a component that handles `wasi:http` requests | `contracts/http.rs`, for WASI 0.3 `contracts/http_0_3.rs` |
 //!
 //! A call makes a store ([`state`]), instantiates the code from the pool, runs it ([`drive`]) and drops it.
-//! Code is compiled at deploy ([`compile`]) in separate processes ([`workshop`]), and cached ([`cache`]).
+//! Code is compiled at deploy ([`compile`]) in separate processes ([`workshop`]), cached ([`cache`]), and loaded
+//! when a call needs it ([`loading`], [`shelf`]).
 
 #![deny(unsafe_code)]
 
@@ -35,6 +36,7 @@ mod key;
 mod lane;
 mod limits;
 mod link;
+mod loading;
 mod meter;
 mod order;
 mod packages;
@@ -43,6 +45,7 @@ mod preinit;
 mod prepare;
 mod purse;
 mod running;
+mod settled;
 mod shelf;
 mod state;
 mod stdio;

@@ -13,18 +13,18 @@ use flint_model::{ByteSize, Function, NamespaceName};
 
 use crate::{
     account,
-    cache::Shape,
-    contracts::{Code, Compiled},
+    contracts::Compiled,
     cut::cut,
     engine,
     executor::{EXPERIMENTAL, Ground, House},
     host::Grants,
-    key,
-    packages::{Assets, Package},
+    key, lane,
+    loading::{self, Entry, Read},
+    packages::Package,
     pool::MOST_PLACES,
     preinit,
-    shelf::Linked,
-    tenant::Tenant,
+    settled::Settled,
+    shelf::{Loaded, Spot},
     wasi::Wasi,
 };
 
@@ -41,40 +41,8 @@ pub(crate) struct Artefact {
     pub(crate) namespace: NamespaceName,
     /// The gates that give its instances access to the API, if it has a key and can send requests.
     pub(crate) gates: Option<Gates>,
-    /// Keeps the namespace charged for its machine code for as long as that is used.
+    /// Keeps the machine code on disk, where calls find it, and the namespace charged for it.
     _account: Arc<account::Key>,
-}
-
-/// A function on one engine.
-#[repr(align(128))]
-pub(crate) struct Settled {
-    pub(crate) code: Code,
-    /// Held so that other functions with the same code find it.
-    _linked: Arc<Linked>,
-    /// Without it no environment is made.
-    pub(crate) reads_environment: bool,
-    /// How many of its engine's places an instance takes.
-    pub(crate) places: u32,
-    pub(crate) ground: Arc<Ground>,
-    /// The function's namespace.
-    tenant: Arc<Tenant>,
-    pub(crate) grants: Arc<Grants>,
-    /// Held so that a collection does not remove them.
-    _assets: Option<Arc<Assets>>,
-}
-
-impl Settled {
-    /// The namespace that a call is charged to; `guest` is the caller's, if the function is another's.
-    pub(crate) fn tenant<'a>(&'a self, guest: Option<&'a Arc<Tenant>>) -> &'a Tenant {
-        guest.unwrap_or(&self.tenant)
-    }
-
-    /// Whether the engine has free places, but the namespace that a call is charged to too few left of its share.
-    pub(crate) fn is_short_of_share(&self, guest: Option<&Arc<Tenant>>) -> bool {
-        let share = self.tenant(guest).places(self.ground.number);
-        let free = |slots: &tokio::sync::Semaphore| slots.available_permits();
-        free(&self.ground.slots) > 0 && free(&share.slots) < share.of(self.places) as usize
-    }
 }
 
 /// The result of preparing a function.
@@ -97,65 +65,49 @@ pub(crate) async fn prepare(
     let shape = house.compiler.shape(&module)?;
     let wasi = Wasi::of(&module, shape);
     let grounds = house.grounds(wasi);
-    let ground = grounds.first().ok_or_else(|| {
+    // Where its first call is likely to run. Other engines load it when a call needs it there.
+    let own = lane::of_this_thread() % grounds.len().max(1);
+    let ground = grounds.get(own).ok_or_else(|| {
         PrepareError::Code(format!(
             "the component is for wasi:http 0.3, which is switched off here, because {EXPERIMENTAL}: build it for wasi:http 0.2 (wasi:http/incoming-handler), or have the server's operator set wasm.http_0_3 = true"
         ))
     })?;
     let initialiser = preinit::initialiser(&module, shape).filter(|_| function.wasm.preinit);
     let key = if initialiser.is_some() { key::initialised(function) } else { key::as_deployed(function) };
-    let entry = Entry { key: key.clone(), shape, wasi };
-    let contract = function.contract;
-    // If the cached file has been collected, the code is compiled again, so that the next server start finds
-    // it.
-    let held = ground.cache.size(&key).and_then(|_| ground.shelf.find(&key, contract));
-    let found = match held {
-        Some(linked) => Some(linked.compiled.clone()),
-        None => load(ground, &entry).await?,
-    };
-    let charged = || (function.path.namespace.clone(), key.clone());
-    let (compiled, took) = match found {
-        Some(compiled) => (compiled, Duration::ZERO),
-        None => {
-            house.accounts.recall(&charged())?;
-            let raw = Raw { module, entry: entry.clone(), initialiser, assets: folder() };
-            let make = make(house, ground, function, raw, progress);
-            // With a larger memory limit code may fit that failed before.
-            let address = format!("wasm {key} {}", function.limits.memory);
-            (house.compiler.workshop.in_turn(function, &address, progress, make).await?, began.elapsed())
-        }
+    let entry = Arc::new(Entry { key: key.clone(), shape, wasi, contract: function.contract });
+    // Before it is looked for, so that a collection does not remove what is found.
+    let account = house.accounts.hold((function.path.namespace.clone(), key.clone()));
+    let spot = ground.shelf.spot(&key, function.contract);
+    // If the cached file is gone all the same, the code is compiled again, so that it is found later.
+    let held = ground.cache.size(&key).and_then(|_| ground.shelf.find(&spot));
+    let (found, took) = match held {
+        Some(loaded) => (Found::Loaded(loaded), Duration::ZERO),
+        None => match look(ground, &entry).await? {
+            Some(read) => (Found::Read(read), Duration::ZERO),
+            None => {
+                house.accounts.recall(&account)?;
+                let raw = Raw { module, entry: Arc::clone(&entry), initialiser, assets: folder() };
+                let make = make(house, ground, function, raw, &account, progress);
+                // With a larger memory limit code may fit that failed before.
+                let address = format!("wasm {key} {}", function.limits.memory);
+                let made = house.compiler.workshop.in_turn(function, &address, progress, make).await?;
+                (Found::Read(made), began.elapsed())
+            }
+        },
     };
     let machine_code = ground.cache.size(&key).unwrap_or_default();
-    let account = house.accounts.charge(charged(), machine_code.as_u64())?;
+    house.accounts.charge(&account, machine_code.as_u64())?;
     let begun = initialiser.map_or_else(String::new, |name| format!("ran {name}, "));
     let step = format!("{begun}compiled {} of Wasm to {machine_code} of machine code", function.code.size);
-    fits(&compiled, function, house.config.table_elements)?;
+    let loaded = found.fitting(house, ground, function, &entry, &spot)?;
+    let compiled = &loaded.compiled;
     let namespace = function.path.namespace.clone();
     let tenant = house.tenants.of(&namespace);
-    let mut settled = Vec::with_capacity(grounds.len());
-    for ground in grounds {
-        let linked = match ground.shelf.find(&key, contract) {
-            Some(linked) => linked,
-            None => {
-                let compiled = match settled.is_empty() {
-                    true => compiled.clone(),
-                    false => read_again(house, function, ground, &entry).await?,
-                };
-                let code = ground.linkers.link(&compiled, contract)?;
-                ground.shelf.put(&key, contract, Linked { compiled, code })
-            }
-        };
-        settled.push(Arc::new(Settled {
-            code: linked.code.clone(),
-            reads_environment: linked.compiled.reads_environment(),
-            places: linked.compiled.places().min(ground.size.instances),
-            _linked: linked,
-            ground: Arc::clone(ground),
-            tenant: Arc::clone(&tenant),
-            grants: Arc::new(Grants::of(function, folder())),
-            _assets: assets.clone(),
-        }));
-    }
+    let settle = |ground| {
+        let grants = Grants::of(function, folder());
+        Arc::new(Settled::new(ground, &entry, compiled, &tenant, grants, assets.clone()))
+    };
+    let settled = grounds.iter().map(settle).collect();
     let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
     let has_gate = function.wants_api_key() && compiled.sends_requests();
     let gates = house.services.gates.clone().filter(|_| has_gate);
@@ -163,37 +115,52 @@ pub(crate) async fn prepare(
     Ok(Made { artefact, steps: vec![step], took })
 }
 
+/// Compiled code that was loaded before, or just now.
+enum Found {
+    Loaded(Arc<Loaded>),
+    Read(Read),
+}
+
+impl Found {
+    /// Resolves its imports, unless that was done, if the function may have what the code needs.
+    fn fitting(
+        self,
+        house: &House,
+        ground: &Ground,
+        function: &Function,
+        entry: &Entry,
+        spot: &Arc<Spot>,
+    ) -> Result<Arc<Loaded>, PrepareError> {
+        let compiled = match &self {
+            Self::Loaded(loaded) => &loaded.compiled,
+            Self::Read(read) => &read.compiled,
+        };
+        fits(compiled, function, house.config.table_elements)?;
+        match self {
+            Self::Loaded(loaded) => Ok(loaded),
+            Self::Read(read) => loading::link(ground, entry, spot, read),
+        }
+    }
+}
+
 /// Code on its way to the compiler.
 struct Raw {
     module: Bytes,
-    entry: Entry,
+    entry: Arc<Entry>,
     initialiser: Option<&'static str>,
     assets: Option<PathBuf>,
 }
 
-/// The cache entry of compiled code.
-#[derive(Clone)]
-struct Entry {
-    key: String,
-    shape: Shape,
-    wasi: Wasi,
-}
-
-/// Accesses the cache on the blocking thread pool: code is read, hashed and written as a whole, and may have
-/// hundreds of megabytes.
-async fn aside<T: Send + 'static>(
-    ground: &Arc<Ground>,
-    entry: &Entry,
-    work: impl FnOnce(&Ground, &Entry) -> T + Send + 'static,
-) -> Result<T, PrepareError> {
-    let (ground, entry) = (Arc::clone(ground), entry.clone());
-    let done = tokio::task::spawn_blocking(move || work(&ground, &entry)).await;
-    done.map_err(|died| not_kept(died.to_string()))
-}
-
-/// The code if it was compiled before.
-async fn load(ground: &Arc<Ground>, entry: &Entry) -> Result<Option<Compiled>, PrepareError> {
-    aside(ground, entry, |ground, entry| ground.cache.load(&ground.engine, &entry.key, entry.shape)).await
+/// The code if it was compiled before, for this engine.
+async fn look(ground: &Arc<Ground>, entry: &Arc<Entry>) -> Result<Option<Read>, PrepareError> {
+    if ground.cache.size(&entry.key).is_none() {
+        return Ok(None); // and nothing has to make room for it
+    }
+    let found = loading::read(ground, entry).await?;
+    Ok(found.unwrap_or_else(|error| {
+        tracing::info!(key = entry.key, %error, "compiled Wasm code is of another engine; compiling it again");
+        None
+    }))
 }
 
 /// Compiles the code, after its initialiser if it has one, and caches it.
@@ -202,13 +169,14 @@ async fn make(
     ground: &Arc<Ground>,
     function: &Function,
     raw: Raw,
+    account: &Arc<account::Key>,
     progress: Progress<'_>,
-) -> Result<Compiled, PrepareError> {
+) -> Result<Read, PrepareError> {
     let Raw { mut module, entry, initialiser, assets } = raw;
     let (shape, wasi) = (entry.shape, entry.wasi);
     // Another deploy may have done it while this one waited for its turn.
-    if let Some(compiled) = load(ground, &entry).await? {
-        return Ok(compiled);
+    if let Some(read) = look(ground, &entry).await? {
+        return Ok(read);
     }
     if let Some(name) = initialiser {
         progress("running its initialiser");
@@ -218,39 +186,38 @@ async fn make(
     house.compiler.workshop.go_on()?;
     progress("compiling");
     let machine_code = house.compiler.compile(module, shape, wasi).await?;
-    let charged = (function.path.namespace.clone(), entry.key.clone());
-    let _account = house.accounts.charge(charged, machine_code.len() as u64)?;
+    house.accounts.charge(account, machine_code.len() as u64)?;
     // Stored and loaded, so that the code that runs is what a restart will find.
-    let stored = aside(ground, &entry, move |ground, entry| ground.cache.store(&entry.key, &machine_code));
+    let stored =
+        loading::aside(ground, &entry, move |ground, entry| ground.cache.store(&entry.key, &machine_code));
     stored.await?.map_err(|error| not_kept(error.to_string()))?;
     read_again(house, function, ground, &entry).await
 }
 
-/// Takes compiled code out of its cache entry, which was written or read just now.
+/// Takes compiled code out of its cache entry, which was written just now.
 async fn read_again(
     house: &House,
     function: &Function,
     ground: &Arc<Ground>,
-    entry: &Entry,
-) -> Result<Compiled, PrepareError> {
-    let read = |ground: &Ground, entry: &Entry| ground.cache.read(&ground.engine, &entry.key, entry.shape);
-    let error = match aside(ground, entry, read).await? {
-        Some(Ok(compiled)) => return Ok(compiled),
-        Some(Err(error)) => error,
-        None => {
+    entry: &Arc<Entry>,
+) -> Result<Read, PrepareError> {
+    let error = match loading::read(ground, entry).await? {
+        Ok(Some(read)) => return Ok(read),
+        Ok(None) => {
             return Err(not_kept(
                 "what was written cannot be read again; check the data directory's disk".into(),
             ));
         }
+        Err(error) => error,
     };
     // The engine refuses code that could never be instantiated in its pool, without figures. An engine
     // without a pool reports them.
     let config = house.config.clone();
     let without_pool = move |ground: &Ground, entry: &Entry| {
         let engine = engine::without_pool(&config, entry.wasi).ok()?;
-        ground.cache.read(&engine, &entry.key, entry.shape)?.ok()
+        loading::read_on(&engine, ground, entry).ok()?.ok()?
     };
-    if let Some(compiled) = aside(ground, entry, without_pool).await? {
+    if let Some(compiled) = loading::aside(ground, entry, without_pool).await? {
         fits(&compiled, function, house.config.table_elements)?;
     }
     Err(PrepareError::Code(format!(

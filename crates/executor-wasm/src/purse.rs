@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{limits::Starved, prepare::Settled, tenant::Tenant};
+use crate::{limits::Starved, settled::Settled, tenant::Tenant};
 
 /// What a call has taken; given back when it is dropped.
 pub(crate) struct Purse {

@@ -381,7 +381,8 @@ async fn preparing_twice_is_a_no_op() {
     house.executor.collect(&[]).await;
     let instance = house.executor.start(&again, context()).await.map(|started| started.instance).unwrap();
     assert_eq!(call(&instance, "echo").await.json(), json!({ "op": "echo" }));
-    drop((first, again));
+    drop((first, again, instance));
+    house.executor.collect(&[]).await;
     assert!(house.prepare(source()).await.unwrap().took > Duration::ZERO);
     // What is wanted stays.
     house.executor.collect(&[source().function]).await;

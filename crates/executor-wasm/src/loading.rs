@@ -1,0 +1,128 @@
+//! Loads compiled code on an engine: when a deploy looks whether that goes well, and when a call needs it there.
+
+use std::{sync::Arc, time::Duration};
+
+use flint_executor::PrepareError;
+use flint_model::Contract;
+use tokio::time::{sleep, timeout};
+use wasmtime::Engine;
+
+use crate::{
+    cache::{Shape, Unread},
+    contracts::Compiled,
+    executor::Ground,
+    shelf::{Linked, Loaded, Place, Spot},
+    wasi::Wasi,
+};
+
+/// Most loads at once on an engine. Code is read as a whole, and may have hundreds of megabytes.
+pub(crate) const LOADS: usize = 2;
+/// How often a call looks whether there is room by now.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long a deploy waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The cache entry of compiled code, and its entry point.
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) shape: Shape,
+    pub(crate) wasi: Wasi,
+    pub(crate) contract: Contract,
+}
+
+/// Code on an engine whose imports are not resolved yet.
+pub(crate) struct Read {
+    pub(crate) compiled: Compiled,
+    place: Place,
+}
+
+/// Loads code that was deployed before, unless another call just did. Waits for room. It goes on if its caller
+/// gives up, so that code whose loading takes longer than a call may take is loaded for the next.
+pub(crate) async fn load(
+    ground: &Arc<Ground>,
+    entry: &Arc<Entry>,
+    spot: &Arc<Spot>,
+) -> Result<Arc<Loaded>, PrepareError> {
+    let turn = Arc::clone(&spot.turn).lock_owned().await;
+    if let Some(loaded) = ground.shelf.find(spot) {
+        return Ok(loaded);
+    }
+    // Kept while it waits for room, since others would wait for the same.
+    let mut turns = (turn, ground.turn_to_load().await?);
+    loop {
+        let spot = Arc::clone(spot);
+        let tried = aside(ground, entry, move |ground, entry| {
+            let Some(place) = ground.shelf.make_room() else { return Err(turns) };
+            let loaded = match ground.cache.read(&ground.engine, &entry.key, entry.shape) {
+                Ok(Some(compiled)) => link(ground, entry, &spot, Read { compiled, place }),
+                Ok(None) => Err(failed("its file is missing or damaged: deploy the function again")),
+                Err(error) => Err(failed(&error.to_string())),
+            };
+            drop(turns); // not before
+            Ok(loaded)
+        });
+        match tried.await? {
+            Ok(loaded) => return loaded,
+            Err(back) => turns = back,
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Takes code out of its cache entry for a deploy, if that is there and undamaged; the inner error says why the
+/// engine refuses it.
+pub(crate) async fn read(
+    ground: &Arc<Ground>,
+    entry: &Arc<Entry>,
+) -> Result<wasmtime::Result<Option<Read>>, PrepareError> {
+    let busy =
+        || PrepareError::Busy("calls of too many different functions are running; try again later".into());
+    let turn = timeout(PATIENCE, ground.turn_to_load()).await.map_err(|_| busy())??;
+    aside(ground, entry, move |ground, entry| {
+        let _turn = turn;
+        let place = ground.shelf.make_room().ok_or_else(busy)?;
+        let found = read_on(&ground.engine, ground, entry)?;
+        Ok(found.map(|found| found.map(|compiled| Read { compiled, place })))
+    })
+    .await?
+}
+
+/// The same on any engine, and not to stay. Blocking.
+pub(crate) fn read_on(
+    engine: &Engine,
+    ground: &Ground,
+    entry: &Entry,
+) -> Result<wasmtime::Result<Option<Compiled>>, PrepareError> {
+    match ground.cache.read(engine, &entry.key, entry.shape) {
+        Ok(found) => Ok(Ok(found)),
+        Err(Unread::Refused(error)) => Ok(Err(error)),
+        Err(error @ Unread::Host(_)) => Err(failed(&error.to_string())),
+    }
+}
+
+/// Resolves its imports, and keeps it for others.
+pub(crate) fn link(
+    ground: &Ground,
+    entry: &Entry,
+    spot: &Arc<Spot>,
+    read: Read,
+) -> Result<Arc<Loaded>, PrepareError> {
+    let Read { compiled, place } = read;
+    let code = ground.linkers.link(&compiled, entry.contract)?;
+    Ok(ground.shelf.put(spot, place, Linked { compiled, code }))
+}
+
+/// Accesses the cache on the blocking thread pool.
+pub(crate) async fn aside<T: Send + 'static>(
+    ground: &Arc<Ground>,
+    entry: &Arc<Entry>,
+    work: impl FnOnce(&Ground, &Entry) -> T + Send + 'static,
+) -> Result<T, PrepareError> {
+    let (ground, entry) = (Arc::clone(ground), Arc::clone(entry));
+    let done = tokio::task::spawn_blocking(move || work(&ground, &entry)).await;
+    done.map_err(|died| failed(&died.to_string()))
+}
+
+pub(crate) fn failed(detail: &str) -> PrepareError {
+    PrepareError::Failed { operation: "loading compiled code".to_owned(), detail: detail.to_owned() }
+}

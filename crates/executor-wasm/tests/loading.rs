@@ -1,0 +1,220 @@
+//! How much compiled code is loaded, where, and for how long.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+
+use flint_executor::{Executor, Fault, FunctionSource, PrepareError, Prepared};
+use flint_executor_wasm::WasmConfig;
+use flint_model::Contract;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use support::{AMPLE, Done, House, SHORT, context, core, done, function, json_call, limits};
+
+/// Mappings of loaded code that no call has instantiated.
+const MAPPINGS: usize = 3;
+/// Functions that a cramped house has loaded at most.
+const ROOM: usize = 20;
+
+/// A function with code of its own.
+fn numbered(number: usize) -> FunctionSource {
+    running(number, "")
+}
+
+/// A function with code of its own, that answers after its call has run `during`.
+fn running(number: usize, during: &str) -> FunctionSource {
+    function(Contract::WasmCore, &core(&format!("(global i32 (i32.const {number}))"), during), limits())
+}
+
+/// Has one engine, with little room for code.
+async fn cramped() -> House {
+    let before = getrlimit(Resource::Nofile);
+    // A sixteenth of that is for code.
+    setrlimit(Resource::Nofile, Rlimit { current: Some(16 * ROOM as u64), ..before.clone() }).unwrap();
+    let house = House::new();
+    house.executor.open().await.unwrap();
+    setrlimit(Resource::Nofile, before).unwrap();
+    house
+}
+
+async fn prepare(house: &House, numbers: std::ops::Range<usize>) -> Vec<Arc<Prepared>> {
+    let mut prepared = Vec::new();
+    for number in numbers {
+        prepared.push(house.prepare(numbered(number)).await.unwrap());
+        assert!(loaded(house) <= ROOM);
+    }
+    prepared
+}
+
+async fn called(house: &House, prepared: &Arc<Prepared>, within: Duration) -> Done {
+    let instance = house.executor.start(prepared, context()).await.map(|started| started.instance).unwrap();
+    let called = done(instance.invoke(json_call("{}", within)).await);
+    instance.stop().await;
+    called
+}
+
+async fn call(house: &House, prepared: &Arc<Prepared>) {
+    assert_eq!(called(house, prepared, AMPLE).await.json(), serde_json::json!({}));
+}
+
+/// Why a call failed that was no fault of its function's.
+async fn refused(house: &House, prepared: &Arc<Prepared>) -> String {
+    match called(house, prepared, SHORT).await.fault() {
+        Fault::Platform { cause } => cause.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The mappings of this process that are of the house's compiled code, whether or not it has been removed.
+fn mappings(house: &House) -> Vec<String> {
+    let folder = house.folder.path().to_str().unwrap();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let ours = |line: &&str| line.contains(folder) && line.contains(".cwasm");
+    maps.lines().filter(ours).map(str::to_owned).collect()
+}
+
+/// How many of them are of machine code. Others are images of memories, which the pool keeps for as long as the
+/// code is loaded.
+fn loaded(house: &House) -> usize {
+    mappings(house).iter().filter(|line| line.contains(" r-xp ")).count()
+}
+
+/// The files of compiled code.
+fn files(house: &House) -> Vec<PathBuf> {
+    let entries = fs::read_dir(house.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "cwasm")).collect()
+}
+
+#[tokio::test]
+async fn a_deploy_loads_code_on_one_engine() {
+    let house = Arc::new(House::with(WasmConfig { instances: Some(256), ..WasmConfig::default() }));
+    let prepared = prepare(&house, 0..5).await;
+    assert_eq!((loaded(&house), mappings(&house).len()), (5, 5 * MAPPINGS));
+    for prepared in &prepared {
+        call(&house, prepared).await;
+    }
+    assert_eq!(loaded(&house), 5, "calls of this thread are run where it deployed");
+    // Other threads have other engines.
+    let threads = (0..4).map(|_| {
+        let (house, prepared) = (Arc::clone(&house), prepared.clone());
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            for prepared in &prepared {
+                runtime.block_on(call(&house, prepared));
+            }
+        })
+    });
+    threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(loaded(&house) % 5, 0, "on whole engines");
+}
+
+#[tokio::test]
+async fn functions_with_the_same_code_have_it_loaded_once() {
+    let house = House::new();
+    let [one, other] = [house.prepare(numbered(0)).await.unwrap(), house.prepare(numbered(0)).await.unwrap()];
+    drop(one);
+    call(&house, &other).await;
+    assert_eq!(loaded(&house), 1);
+    drop(other);
+    assert_eq!(mappings(&house), [""; 0]);
+}
+
+#[tokio::test]
+async fn code_that_is_not_run_makes_room_for_what_is() {
+    let house = cramped().await;
+    let mut prepared = prepare(&house, 0..3 * ROOM).await;
+    for prepared in prepared.iter().rev() {
+        call(&house, prepared).await;
+        assert!(loaded(&house) <= ROOM);
+    }
+    // A collection takes nothing that a prepared function may have to load again.
+    house.executor.collect(&[]).await;
+    assert_eq!(files(&house).len(), 3 * ROOM);
+    call(&house, &prepared[3 * ROOM - 1]).await;
+    prepared.truncate(1);
+    assert!(loaded(&house) <= 1);
+    house.executor.collect(&[]).await;
+    assert_eq!(files(&house).len(), 1);
+    call(&house, &prepared[0]).await;
+}
+
+#[tokio::test]
+async fn what_is_removed_is_unloaded_once_its_last_call_is_over() {
+    let house = Arc::new(House::new());
+    let endless = house.prepare(running(0, "(loop $l (br $l))")).await.unwrap();
+    let (there, its) = (Arc::clone(&house), Arc::clone(&endless));
+    let calling = tokio::spawn(async move { called(&there, &its, SHORT).await });
+    while house.executor.live() == 0 {
+        tokio::task::yield_now().await;
+    }
+    drop(endless);
+    house.executor.collect(&[]).await;
+    assert_eq!((loaded(&house), files(&house).len()), (1, 1), "a call runs");
+    assert_eq!(calling.await.unwrap().fault(), &Fault::Deadline);
+    house.until_no_guest().await;
+    house.executor.collect(&[]).await;
+    assert_eq!((mappings(&house).len(), files(&house).len()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_that_come_at_once_load_their_code_once() {
+    let house = Arc::new(cramped().await);
+    let prepared = prepare(&house, 0..ROOM + 1).await;
+    for prepared in &prepared {
+        // It has made room for the one before.
+        let calls = (0..40).map(|_| {
+            let (house, prepared) = (Arc::clone(&house), Arc::clone(prepared));
+            tokio::spawn(async move { call(&house, &prepared).await })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            call.await.unwrap();
+        }
+        assert_eq!(loaded(&house), ROOM, "two places were taken, and one given back");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_finds_all_code_in_use_waits() {
+    let house = Arc::new(cramped().await);
+    let waiting = prepare(&house, 0..1).await;
+    let mut holding = Vec::new();
+    for number in 1..=ROOM {
+        let endless = house.prepare(running(number, "(loop $l (br $l))")).await.unwrap();
+        let house = Arc::clone(&house);
+        holding.push(tokio::spawn(async move { called(&house, &endless, AMPLE).await }));
+    }
+    while house.executor.live() < ROOM || loaded(&house) < ROOM {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let late = refused(&house, &waiting[0]).await;
+    assert!(late.contains("not loaded before the time limit passed"), "{late}");
+    let deployed = house.prepare(numbered(ROOM + 1)).await.map(|_| ()).unwrap_err();
+    assert!(matches!(deployed, PrepareError::Busy(_)), "{deployed:?}");
+    let (there, its) = (Arc::clone(&house), Arc::clone(&waiting[0]));
+    let waiting = tokio::spawn(async move { call(&there, &its).await });
+    holding.swap_remove(0).abort();
+    waiting.await.unwrap();
+    holding.iter().for_each(|held| held.abort());
+    house.until_no_guest().await;
+}
+
+#[tokio::test]
+async fn code_that_cannot_be_loaded_is_tried_again() {
+    let house = cramped().await;
+    let first = prepare(&house, 0..1).await;
+    let [file] = files(&house).try_into().unwrap();
+    // So many that the first is unloaded.
+    let _others = prepare(&house, 1..ROOM + 1).await;
+    let aside = file.with_extension("aside");
+    fs::rename(&file, &aside).unwrap();
+    let missing = refused(&house, &first[0]).await;
+    assert!(missing.contains("missing or damaged: deploy the function again"), "{missing}");
+    fs::create_dir(&file).unwrap();
+    let unreadable = refused(&house, &first[0]).await;
+    assert!(unreadable.contains("loading compiled code") && unreadable.contains("directory"), "{unreadable}");
+    let deployed = house.prepare(numbered(0)).await.map(|_| ()).unwrap_err();
+    assert!(matches!(deployed, PrepareError::Failed { .. }), "{deployed:?}");
+    fs::remove_dir(&file).unwrap();
+    fs::rename(&aside, &file).unwrap();
+    call(&house, &first[0]).await;
+}
