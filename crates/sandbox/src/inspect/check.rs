@@ -269,7 +269,12 @@ impl Baseline {
                         descriptor.describe()
                     ));
                 }
-                None if descriptor.kind == Kind::Path => seen.push(descriptor.describe()),
+                // The root of every clone is called `/`, on a mount of its own.
+                None if descriptor.kind == Kind::Path => seen.extend(
+                    self.descriptor_list
+                        .mount_of(descriptor.number)?
+                        .map(|mount| format!("{} on mount {mount:x}", descriptor.describe())),
+                ),
                 None if matches!(descriptor.kind, Kind::Pipe | Kind::Socket) => {
                     seen.push(descriptor.target.clone())
                 }

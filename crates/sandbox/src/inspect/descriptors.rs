@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, major, minor, openat, readlinkat, seek,
-    statat,
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, StatxFlags, major, minor, openat,
+    readlinkat, seek, statat, statx,
 };
 
 use super::Process;
@@ -110,6 +110,18 @@ impl Listing {
     pub(super) fn look(&self, number: i32) -> io::Result<Option<Descriptor>> {
         let name = std::ffi::CString::new(number.to_string())?;
         Descriptor::look(self.0.as_fd(), &name)
+    }
+
+    /// The mount that the file of a descriptor is on, by a number that no other mount gets; `None` if it is not
+    /// open.
+    pub(super) fn mount_of(&self, number: i32) -> io::Result<Option<u64>> {
+        /// `STATX_MNT_ID_UNIQUE`, of Linux 6.8.
+        const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+        match statx(&self.0, number.to_string(), AtFlags::empty(), UNIQUE) {
+            Ok(file) => Ok(Some(file.stx_mnt_id)),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// All descriptors of an `fd` directory, by number.
