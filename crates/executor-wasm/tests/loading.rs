@@ -30,7 +30,7 @@ fn running(number: usize, during: &str) -> FunctionSource {
 async fn cramped() -> House {
     let before = getrlimit(Resource::Nofile);
     // A sixteenth of that is for code.
-    setrlimit(Resource::Nofile, Rlimit { current: Some(16 * ROOM as u64), ..before.clone() }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(16 * ROOM as u64), ..before }).unwrap();
     let house = House::new();
     house.executor.open().await.unwrap();
     setrlimit(Resource::Nofile, before).unwrap();
