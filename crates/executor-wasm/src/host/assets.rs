@@ -170,7 +170,10 @@ fn fits(name: &str) -> Result<(), PackageError> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, io::Write};
+    use std::{
+        fs,
+        io::{Cursor, Write},
+    };
 
     use zip::write::{SimpleFileOptions, ZipWriter};
 
