@@ -15,7 +15,7 @@ pub fn is_public_address(address: IpAddr) -> bool {
 fn is_public_v4(address: Ipv4Addr) -> bool {
     match address.octets() {
         [0 | 10 | 127, ..]              // this network, private, loopback
-        | [100, 64..=127, ..]           // behind carriers' NAT
+        | [100, 64..=127, ..]           // behind carriers' NAT, and with it the metadata service of Alibaba
         | [169, 254, ..]                // link-local, and with it the metadata services of clouds
         | [168, 63, 129, 16]            // Azure's host, at every virtual machine: a public address by the registries alone
         | [172, 16..=31, ..]            // private
@@ -74,6 +74,7 @@ mod tests {
             "0.1.2.3",
             "10.0.0.1",
             "100.64.0.1",
+            "100.100.100.200",
             "127.0.0.1",
             "127.8.8.8",
             "168.63.129.16",

@@ -13,6 +13,8 @@ use super::share::EVERY_INTERFACE;
 /// same.
 const NEVER: &str =
     "0.0.0.0/8, 127.0.0.0/8, 168.63.129.16, 169.254.0.0/16, 192.0.0.0/24, 198.18.0.0/15, 224.0.0.0/3";
+/// Never reachable either, though in a private range: the metadata of Alibaba's cloud.
+const NEVER_OF_PRIVATE: &str = "100.100.100.200";
 /// Reachable only with `allow_private`.
 const PRIVATE: &str = "10.0.0.0/8, 100.64.0.0/10, 172.16.0.0/12, 192.168.0.0/16";
 
@@ -41,7 +43,8 @@ impl Rules<'_> {
     /// The whole table as an `nft` script.
     fn script(&self, refuse: &str) -> String {
         let Rules { table, interfaces, sources, .. } = self;
-        let blocked = if self.allow_private { NEVER.to_owned() } else { format!("{NEVER}, {PRIVATE}") };
+        let more = if self.allow_private { NEVER_OF_PRIVATE } else { PRIVATE };
+        let blocked = format!("{NEVER}, {more}");
         let resolvers: Vec<String> =
             self.resolvers.iter().filter(|address| address.is_ipv4()).map(IpAddr::to_string).collect();
         let dns = if resolvers.is_empty() {
@@ -147,6 +150,9 @@ mod tests {
             Rules { table: "t", interfaces, sources, resolvers: &resolvers, allow_private }.script("drop")
         };
         assert!(rules(false).contains("10.0.0.0/8") && !rules(true).contains("10.0.0.0/8"));
+        assert!(
+            rules(false).contains("100.64.0.0/10") && rules(true).contains("224.0.0.0/3, 100.100.100.200")
+        );
         for script in [rules(false), rules(true)] {
             assert!(script.contains("168.63.129.16, 169.254.0.0/16"));
             assert!(script.contains("ip daddr { 192.0.2.53 } udp dport 53 accept"));
