@@ -25,7 +25,6 @@ LEFT_BEHIND = [
     ("py", "load", "import signal; signal.setitimer(signal.ITIMER_REAL, 500)", "timer"),
     ("py", "warm-up", "import signal; signal.alarm(500)", "timer"),
     ("py", "load", "assert libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())) == 0", "POSIX timers"),
-    ("py", "warm-up", "assert libc.inotify_init() > 0", "inotify"),
     ("py", "load", "keep.append(os.pidfd_open(os.getpid()))", "pidfd"),
     ("js", "warm-up", "setInterval(() => {}, 1000)", "running timer"),
     ("js", "load", "require('net').createServer().listen(4712)", "Server"),

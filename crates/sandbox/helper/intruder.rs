@@ -42,7 +42,8 @@ fn say(name: &str, outcome: io::Result<()>) {
 
 fn call(name: &str, number: libc::c_long, arguments: [usize; 6]) {
     let [a, b, c, d, e, f] = arguments;
-    // SAFETY: each call below fails in a sandbox; where it does not, the test fails. Pointers are to static strings or null.
+    // SAFETY: each call below fails in a sandbox; where it does not, the test fails. Pointers are to static strings, to a local
+    // number, or null.
     let done = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     say(name, if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
 }
@@ -51,6 +52,9 @@ fn calls() {
     let text = |text: &'static std::ffi::CStr| text.as_ptr() as usize;
     let own_namespace = fs::File::open("/proc/self/ns/net").map(std::os::fd::IntoRawFd::into_raw_fd);
     let namespace = own_namespace.unwrap_or(-1) as usize;
+    let shared = fs::File::open("/usr").map(std::os::fd::IntoRawFd::into_raw_fd).unwrap_or(-1) as usize;
+    let nothing = -1isize as usize;
+    let mut size_of_map = 0u32;
     let clone_flags = |new: i32| [(new | libc::SIGCHLD) as usize, 0, 0, 0, 0, 0];
     for (name, number, arguments) in [
         ("mount", libc::SYS_mount, [text(c"none"), text(c"/tmp"), text(c"tmpfs"), 0, 0, 0]),
@@ -94,8 +98,36 @@ fn calls() {
         ("setgroups", libc::SYS_setgroups, [0; 6]),
         ("kill_init", libc::SYS_kill, [1, libc::SIGKILL as usize, 0, 0, 0, 0]),
         ("sync", libc::SYS_sync, [0; 6]),
-        ("syncfs_of_nothing", libc::SYS_syncfs, [-1isize as usize, 0, 0, 0, 0, 0]),
-        ("fsync_of_nothing", libc::SYS_fsync, [-1isize as usize, 0, 0, 0, 0, 0]),
+        ("syncfs_of_nothing", libc::SYS_syncfs, [nothing, 0, 0, 0, 0, 0]),
+        ("fsync_of_nothing", libc::SYS_fsync, [nothing, 0, 0, 0, 0, 0]),
+        ("fdatasync_of_nothing", libc::SYS_fdatasync, [nothing, 0, 0, 0, 0, 0]),
+        ("evict_nothing", libc::SYS_fadvise64, [nothing, 0, 0, libc::POSIX_FADV_DONTNEED as usize, 0, 0]),
+        ("advise_on_nothing", libc::SYS_fadvise64, [nothing, 0, 0, libc::POSIX_FADV_WILLNEED as usize, 0, 0]),
+        ("inotify_init", libc::SYS_inotify_init1, [0; 6]),
+        (
+            "inotify_add_watch",
+            libc::SYS_inotify_add_watch,
+            [0, text(c"/usr"), libc::IN_OPEN as usize, 0, 0, 0],
+        ),
+        (
+            "fcntl_notify",
+            libc::SYS_fcntl,
+            [shared, libc::F_NOTIFY as usize, libc::DN_ACCESS as usize, 0, 0, 0],
+        ),
+        ("memfd_hugetlb", libc::SYS_memfd_create, [text(c"x"), libc::MFD_HUGETLB as usize, 0, 0, 0, 0]),
+        ("prctl_sched_core", libc::SYS_prctl, [libc::PR_SCHED_CORE as usize, 1, 0, 0, 0, 0]),
+        (
+            "prctl_set_mm",
+            libc::SYS_prctl,
+            [
+                libc::PR_SET_MM as usize,
+                libc::PR_SET_MM_MAP_SIZE as usize,
+                &raw mut size_of_map as usize,
+                0,
+                0,
+                0,
+            ],
+        ),
         ("tiocsti", libc::SYS_ioctl, [0, libc::TIOCSTI as usize, text(c"x"), 0, 0, 0]),
     ] {
         call(name, number, arguments);
@@ -169,11 +201,27 @@ pub fn bomb(kind: &str) {
             };
             println!("written={written}\nerror={}", error.raw_os_error().unwrap_or(-1));
         }
+        "timers" => timer_bomb(),
         "spin" => loop {
             std::hint::spin_loop();
         },
         other => panic!("no bomb {other}"),
     }
+}
+
+/// Makes POSIX timers until there are no more, and counts.
+fn timer_bomb() {
+    let mut timers = 0;
+    let error = loop {
+        let mut timer = std::ptr::null_mut();
+        // SAFETY: the kernel writes the timer's id.
+        if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, std::ptr::null_mut(), &raw mut timer) } < 0 {
+            break io::Error::last_os_error();
+        }
+        timers += 1;
+        assert!(timers < 100_000, "no end of timers");
+    };
+    println!("timers={timers}\nerror={}", error.raw_os_error().unwrap_or(-1));
 }
 
 /// Forks until it is stopped, counts, and stays.

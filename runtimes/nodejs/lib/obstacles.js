@@ -4,9 +4,6 @@
 
 const fs = require('fs');
 
-// The event loop keeps it open after fs.watch was used and recreates it in a clone; a running watcher is a handle.
-const INOTIFY = 'anon_inode:inotify';
-
 /** The state before user code is loaded. The thread pool has been started by then, so its threads are known. */
 class Baseline {
   constructor() {
@@ -36,7 +33,7 @@ class Baseline {
   descriptorsInTheWay() {
     const extra = [];
     for (const [fd, target] of descriptors()) {
-      if (this.descriptors.get(fd) !== target && target !== INOTIFY) extra.push(`${fd} (${target})`);
+      if (this.descriptors.get(fd) !== target) extra.push(`${fd} (${target})`);
     }
     return extra.length === 0 ? [] : [`open file descriptors ${extra.slice(0, 5).join(', ')}: close them in flint.beforeSnapshot`];
   }

@@ -10,7 +10,7 @@ use std::ptr;
 use std::time::Duration;
 
 use rustix::fs::{Gid, Uid};
-use rustix::process::Resource;
+use rustix::process::{Resource, Rlimit};
 use rustix::thread::LinkNameSpaceType;
 
 use super::report::{self, Report};
@@ -152,9 +152,14 @@ fn shed(job: &Job<'_>) -> Result<(), Fault> {
 /// beyond the memory limit is allowed.
 const RESERVED: u64 = 256 << 20;
 
+/// POSIX timers and signals that wait, of all processes of a sandbox: many times what a runtime uses, and so
+/// few that their interrupts, which no limit counts, take nothing from others.
+const PENDING_SIGNALS: u64 = 1024;
+
 fn limits(job: &Job<'_>) -> io::Result<()> {
     sys::limit(Resource::Nofile, u64::from(job.spec.limits.open_files))?;
-    sys::limit(Resource::Core, 0)?;
+    sys::limit(Resource::Sigpending, PENDING_SIGNALS)?;
+    no_core_dumps()?;
     if let Some(bytes) = job.spec.limits.file_bytes {
         sys::limit(Resource::Fsize, bytes)?;
     }
@@ -165,6 +170,14 @@ fn limits(job: &Job<'_>) -> io::Result<()> {
         sys::limit(Resource::Nproc, u64::from(job.spec.limits.processes) + 1)?;
     }
     Ok(())
+}
+
+/// With a limit of 1 byte no file is begun, and no program of the host (`core_pattern`) started: for a limit of
+/// 0 the kernel starts it all the same, as root, and hands it the function's memory.
+fn no_core_dumps() -> io::Result<()> {
+    let one = Rlimit { current: Some(1), maximum: Some(1) };
+    // Without privilege a limit of 0 cannot be raised.
+    rustix::process::setrlimit(Resource::Core, one).or_else(|_| sys::limit(Resource::Core, 0))
 }
 
 /// Keeps every program that is executed later from regaining a capability.

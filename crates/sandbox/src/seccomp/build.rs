@@ -20,28 +20,34 @@ pub(super) enum Verdict {
 /// System calls that are allowed with some arguments only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
-    /// `clone` without new namespaces.
-    Clone,
+    /// Fails with `errno` if the argument of that index has one of these flags.
+    Without { argument: u32, flags: u32, errno: i32 },
+    /// Ends with `errno` (0 reports success) if the argument of that index is `value`.
+    Except { argument: u32, value: u32, errno: i32 },
+    /// `prlimit64` that leaves the limit on core dumps as it is. Setting it reports success: programs that
+    /// forbid themselves core dumps (`gpg`) end where they cannot, and there are none.
+    Limits,
+    /// The same, for the caller only (process 0).
+    OwnLimits,
     /// `ioctl` without injecting terminal input.
     Ioctl,
     /// `socket` of the Unix, IPv4 and IPv6 (TCP, UDP) and routing-netlink kinds.
     Socket,
     /// `socketpair` of the Unix kind.
     Socketpair,
-    /// `prctl` except for becoming dumpable (and thereby open to inspection) or a subreaper, to which orphans
-    /// of others would be reparented.
+    /// `prctl` except for PR_SCHED_CORE, by which a process shares its core with nobody and leaves half of it
+    /// idle, and PR_SET_MM, which only checkpointing needs. Other options that reach beyond the process need a
+    /// capability.
     Prctl,
-    /// `clone` without new namespaces and without CLONE_PARENT, by which the child would become the zygote's.
-    CloneOfOneself,
+    /// The same, and except for becoming dumpable (and thereby open to inspection) or a subreaper, to which
+    /// orphans of others would be reparented.
+    PrctlOfZygote,
     /// Calls whose first argument is a process id, for the caller only (0): Landlock does not restrict them.
     Oneself,
     /// `setpriority` for the caller only.
     OwnPriority,
     /// `ioprio_set` for the caller only.
     OwnIoPriority,
-    /// `seccomp` without a listener, by which a supervisor could answer the system calls of processes forked
-    /// later.
-    Seccomp,
     /// `personality` to query it or to set the default.
     Personality,
 }
@@ -51,7 +57,7 @@ const ARCH: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCH: u32 = 0xc000_00b7;
 
-const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
+pub(super) const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWIPC
@@ -116,18 +122,44 @@ fn own(kind: u32) -> Vec<sock_filter> {
     ]
 }
 
+/// `prlimit64` of the caller or another process: see [`Check::Limits`].
+fn limits() -> Vec<sock_filter> {
+    vec![
+        argument(1),
+        jump(BPF_JEQ, libc::RLIMIT_CORE as u32, 0, 4),
+        // Whether there is a new limit.
+        argument(2),
+        jump(BPF_JEQ, 0, 0, 3),
+        upper_half(2),
+        jump(BPF_JEQ, 0, 0, 1),
+        statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        // Where the old limit is asked for at the same time, it would not be told.
+        argument(3),
+        jump(BPF_JEQ, 0, 0, 3),
+        upper_half(3),
+        jump(BPF_JEQ, 0, 0, 1),
+        fail(0),
+        fail(libc::EPERM),
+    ]
+}
+
 fn leaf(verdict: Verdict) -> Vec<sock_filter> {
     let allow = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     match verdict {
         Verdict::Allow => vec![allow],
         Verdict::Fail(errno) => vec![fail(errno)],
         Verdict::Pretend => vec![fail(0)],
-        Verdict::Check(Check::Clone) => {
-            vec![argument(0), jump(BPF_JSET, NEW_NAMESPACES, 1, 0), allow, fail(libc::EPERM)]
+        Verdict::Check(Check::Without { argument: index, flags, errno }) => {
+            vec![argument(index), jump(BPF_JSET, flags, 1, 0), allow, fail(errno)]
         }
-        Verdict::Check(Check::CloneOfOneself) => {
-            let forbidden = NEW_NAMESPACES | libc::CLONE_PARENT as u32;
-            vec![argument(0), jump(BPF_JSET, forbidden, 1, 0), allow, fail(libc::EPERM)]
+        Verdict::Check(Check::Except { argument: index, value, errno }) => {
+            vec![argument(index), jump(BPF_JEQ, value, 1, 0), allow, fail(errno)]
+        }
+        Verdict::Check(Check::Limits) => limits(),
+        Verdict::Check(Check::OwnLimits) => {
+            let mut program = vec![argument(0), jump(BPF_JEQ, 0, 1, 0), fail(libc::EPERM)];
+            program.extend(limits());
+            program
         }
         Verdict::Check(Check::Oneself) => {
             vec![argument(0), jump(BPF_JEQ, 0, 0, 1), allow, fail(libc::EPERM)]
@@ -168,6 +200,15 @@ fn leaf(verdict: Verdict) -> Vec<sock_filter> {
         }
         Verdict::Check(Check::Prctl) => vec![
             argument(0),
+            jump(BPF_JEQ, libc::PR_SCHED_CORE as u32, 2, 0),
+            jump(BPF_JEQ, libc::PR_SET_MM as u32, 1, 0),
+            allow,
+            fail(libc::EPERM),
+        ],
+        Verdict::Check(Check::PrctlOfZygote) => vec![
+            argument(0),
+            jump(BPF_JEQ, libc::PR_SCHED_CORE as u32, 8, 0),
+            jump(BPF_JEQ, libc::PR_SET_MM as u32, 7, 0),
             jump(BPF_JEQ, libc::PR_SET_DUMPABLE as u32, 1, 0),
             jump(BPF_JEQ, libc::PR_SET_CHILD_SUBREAPER as u32, 0, 4),
             argument(1),
@@ -178,10 +219,6 @@ fn leaf(verdict: Verdict) -> Vec<sock_filter> {
             allow,
             fail(libc::EPERM),
         ],
-        Verdict::Check(Check::Seccomp) => {
-            let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u32;
-            vec![argument(1), jump(BPF_JSET, listener, 1, 0), allow, fail(libc::EPERM)]
-        }
         Verdict::Check(Check::Personality) => {
             vec![argument(0), jump(BPF_JEQ, 0, 1, 0), jump(BPF_JEQ, u32::MAX, 0, 1), allow, fail(libc::EPERM)]
         }
@@ -310,6 +347,53 @@ mod tests {
         assert_ne!(call(libc::SYS_socketpair, libc::AF_TIPC, 0, 0), allow);
         assert_eq!(call(libc::SYS_personality, -1, 0, 0), allow);
         assert_eq!(call(libc::SYS_personality, libc::ADDR_NO_RANDOMIZE, 0, 0), FAIL(libc::EPERM));
+        assert_eq!(call(libc::SYS_fcntl, 5, libc::F_SETFD as u32, 1), allow);
+        assert_eq!(call(libc::SYS_fcntl, 5, libc::F_NOTIFY as u32, 1), FAIL(libc::EPERM));
+        for (option, expected) in [
+            (libc::PR_SET_NAME, allow),
+            (libc::PR_SET_DUMPABLE, allow),
+            (libc::PR_SCHED_CORE, FAIL(libc::EPERM)),
+            (libc::PR_SET_MM, FAIL(libc::EPERM)),
+        ] {
+            assert_eq!(call(libc::SYS_prctl, option, 1, 0), expected, "{option}");
+        }
+    }
+
+    #[test]
+    fn the_limit_on_core_dumps_stays() {
+        for verdicts in [list::verdicts(), list::zygote_verdicts()] {
+            let program = program(&verdicts);
+            let call = |number: libc::c_long, arguments| run(&program, ARCH, number as u32, arguments);
+            let (core, files, new, old) = (libc::RLIMIT_CORE, libc::RLIMIT_NOFILE, 0x1000, 0x2000);
+            for (arguments, expected) in [
+                ([0, core, 0, old, 0, 0], SECCOMP_RET_ALLOW),
+                ([0, core, new, 0, 0, 0], FAIL(0)),
+                ([0, core, new, old, 0, 0], FAIL(libc::EPERM)),
+                ([0, files, new, old, 0, 0], SECCOMP_RET_ALLOW),
+            ] {
+                assert_eq!(call(libc::SYS_prlimit64, arguments), expected, "{arguments:?}");
+            }
+            assert_eq!(call(libc::SYS_setrlimit, [core, new, 0, 0, 0, 0]), FAIL(0));
+            assert_eq!(call(libc::SYS_setrlimit, [files, new, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);
+        }
+    }
+
+    #[test]
+    fn huge_pages_of_the_host_are_out_of_reach() {
+        let program = program(&list::verdicts());
+        let call = |number: libc::c_long, arguments| run(&program, ARCH, number as u32, arguments);
+        let anonymous = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u32;
+        let huge = libc::MAP_HUGETLB as u32;
+        for (number, arguments, expected) in [
+            (libc::SYS_mmap, [0, 4096, 3, anonymous, u32::MAX, 0], SECCOMP_RET_ALLOW),
+            (libc::SYS_mmap, [0, 4096, 3, anonymous | huge, u32::MAX, 0], FAIL(libc::ENOMEM)),
+            (libc::SYS_memfd_create, [1, libc::MFD_CLOEXEC, 0, 0, 0, 0], SECCOMP_RET_ALLOW),
+            (libc::SYS_memfd_create, [1, libc::MFD_HUGETLB, 0, 0, 0, 0], FAIL(libc::EINVAL)),
+            (libc::SYS_shmget, [1, 4096, 0o600, 0, 0, 0], SECCOMP_RET_ALLOW),
+            (libc::SYS_shmget, [1, 4096, libc::SHM_HUGETLB as u32, 0, 0, 0], FAIL(libc::EPERM)),
+        ] {
+            assert_eq!(call(number, arguments), expected, "{number} {arguments:?}");
+        }
     }
 
     #[test]
@@ -328,6 +412,8 @@ mod tests {
             (libc::PR_GET_DUMPABLE, 7, allow),
             (libc::PR_SET_NAME, 7, allow),
             (libc::PR_SET_NO_NEW_PRIVS, 1, allow),
+            (libc::PR_SCHED_CORE, 1, refused),
+            (libc::PR_SET_MM, 1, refused),
         ] {
             assert_eq!(call(libc::SYS_prctl, option, value), expected, "{option} {value}");
         }
@@ -371,16 +457,24 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_disks_are_not_flushed() {
+    fn the_hosts_disks_are_not_flushed_and_its_cache_is_not_emptied() {
         for verdicts in [list::verdicts(), list::zygote_verdicts()] {
             let program = program(&verdicts);
-            let call = |number: libc::c_long| run(&program, ARCH, number as u32, [0; 6]);
-            for number in [libc::SYS_sync, libc::SYS_syncfs] {
-                assert_eq!(call(number), FAIL(0), "{number}");
+            let call =
+                |number: libc::c_long, advice| run(&program, ARCH, number as u32, [3, 0, 0, advice, 0, 0]);
+            for number in [
+                libc::SYS_sync,
+                libc::SYS_syncfs,
+                libc::SYS_fsync,
+                libc::SYS_fdatasync,
+                libc::SYS_sync_file_range,
+            ] {
+                assert_eq!(call(number, 0), FAIL(0), "{number}");
             }
-            for number in [libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync_file_range, libc::SYS_msync] {
-                assert_eq!(call(number), SECCOMP_RET_ALLOW, "{number}");
-            }
+            // It only writes back mappings of files that are open for writing.
+            assert_eq!(call(libc::SYS_msync, 0), SECCOMP_RET_ALLOW);
+            assert_eq!(call(libc::SYS_fadvise64, libc::POSIX_FADV_DONTNEED as u32), FAIL(0));
+            assert_eq!(call(libc::SYS_fadvise64, libc::POSIX_FADV_WILLNEED as u32), SECCOMP_RET_ALLOW);
         }
     }
 
@@ -430,6 +524,8 @@ mod tests {
             libc::SYS_clone3,
             libc::SYS_kcmp,
             libc::SYS_fanotify_init,
+            libc::SYS_inotify_init1,
+            libc::SYS_inotify_add_watch,
         ] {
             assert!(matches!(verdicts[number as usize], Verdict::Fail(_)), "{number}");
         }

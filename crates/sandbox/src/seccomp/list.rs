@@ -1,6 +1,6 @@
 //! The allow-list: system calls that Node.js, CPython, the JVM, Go, Rust, shells and core utilities make.
 
-use super::build::{Check, Verdict};
+use super::build::{Check, NEW_NAMESPACES, Verdict};
 
 /// The last system call known when the list was made (Linux 6.18). Later ones fail with ENOSYS, as on an
 /// older kernel.
@@ -21,19 +21,37 @@ pub(super) fn verdicts() -> Vec<Verdict> {
         verdicts[*number as usize] = Verdict::Allow;
     }
     for (number, check) in [
-        (libc::SYS_clone, Check::Clone),
+        (libc::SYS_clone, Check::Without { argument: 0, flags: NEW_NAMESPACES, errno: EPERM }),
         (libc::SYS_ioctl, Check::Ioctl),
         (libc::SYS_socket, Check::Socket),
         (libc::SYS_socketpair, Check::Socketpair),
         (libc::SYS_personality, Check::Personality),
+        (libc::SYS_prctl, Check::Prctl),
+        // A limit of 1 keeps the kernel from starting a program of the host for a core dump; 0 does not.
+        (libc::SYS_prlimit64, Check::Limits),
+        (libc::SYS_setrlimit, Check::Except { argument: 0, value: RLIMIT_CORE as u32, errno: 0 }),
+        // As for inotify below.
+        (libc::SYS_fcntl, Check::Except { argument: 1, value: F_NOTIFY as u32, errno: EPERM }),
+        // It would drop from the page cache what others are reading.
+        (libc::SYS_fadvise64, Check::Except { argument: 3, value: POSIX_FADV_DONTNEED as u32, errno: 0 }),
+        // The host's reserve of huge pages counts in no memory cgroup.
+        (libc::SYS_mmap, Check::Without { argument: 3, flags: MAP_HUGETLB as u32, errno: ENOMEM }),
+        (libc::SYS_memfd_create, Check::Without { argument: 1, flags: MFD_HUGETLB, errno: EINVAL }),
+        (libc::SYS_shmget, Check::Without { argument: 2, flags: SHM_HUGETLB as u32, errno: EPERM }),
     ] {
         verdicts[number as usize] = Verdict::Check(check);
     }
-    // No namespace confines these: they would write back every file system of the host, or the one below a
-    // read-only mount, on behalf of any caller. Everything writable here is in memory, where there is nothing
-    // to write back.
-    for number in [libc::SYS_sync, libc::SYS_syncfs] {
+    // No namespace confines these: they would write back every file system of the host, or what is below a
+    // read-only mount, and have disks write their caches, on behalf of any caller. Everything writable here
+    // is in memory, where there is nothing to write back.
+    for number in [SYS_sync, SYS_syncfs, SYS_fsync, SYS_fdatasync, SYS_sync_file_range] {
         verdicts[number as usize] = Verdict::Pretend;
+    }
+    // Watches are on inodes, and those below `/usr`, of the runtime and of the code are the host's: they would
+    // show what it and others open and execute. With ENOSYS programs look again and again, or say what is
+    // missing.
+    for number in INOTIFY {
+        verdicts[*number as usize] = Verdict::Fail(libc::ENOSYS);
     }
     // Their arguments are in memory, which a filter cannot read. With ENOSYS C libraries fall back to
     // `clone`, and libuv to its thread pool.
@@ -58,13 +76,21 @@ pub(super) fn zygote_verdicts() -> Vec<Verdict> {
     for number in SHARED_OBJECTS {
         verdicts[*number as usize] = Verdict::Fail(libc::EPERM);
     }
-    verdicts[libc::SYS_prctl as usize] = Verdict::Check(Check::Prctl);
-    verdicts[libc::SYS_seccomp as usize] = Verdict::Check(Check::Seccomp);
-    verdicts[libc::SYS_clone as usize] = Verdict::Check(Check::CloneOfOneself);
+    // By a listener a supervisor could answer the system calls of processes forked later.
+    let listener = SECCOMP_FILTER_FLAG_NEW_LISTENER as u32;
+    // By CLONE_PARENT the child would become the zygote's.
+    let flags = NEW_NAMESPACES | CLONE_PARENT as u32;
+    for (number, check) in [
+        (SYS_prctl, Check::PrctlOfZygote),
+        (SYS_seccomp, Check::Without { argument: 1, flags: listener, errno: EPERM }),
+        (SYS_clone, Check::Without { argument: 0, flags, errno: EPERM }),
+        (SYS_prlimit64, Check::OwnLimits),
+    ] {
+        verdicts[number as usize] = Verdict::Check(check);
+    }
     // The kernel only checks for the same uid, so a clone could starve its siblings and the zygote or end
     // them by a limit.
     for (number, check) in [
-        (libc::SYS_prlimit64, Check::Oneself),
         (libc::SYS_sched_setaffinity, Check::Oneself),
         (libc::SYS_sched_setattr, Check::Oneself),
         (libc::SYS_sched_setparam, Check::Oneself),
@@ -133,9 +159,6 @@ const FILES: &[c_long] = &[
     SYS_umask,
     SYS_fcntl,
     SYS_flock,
-    SYS_fsync,
-    SYS_fdatasync,
-    SYS_sync_file_range,
     SYS_dup,
     SYS_dup3,
     SYS_pipe2,
@@ -159,9 +182,6 @@ const FILES: &[c_long] = &[
     SYS_removexattr,
     SYS_lremovexattr,
     SYS_fremovexattr,
-    SYS_inotify_init1,
-    SYS_inotify_add_watch,
-    SYS_inotify_rm_watch,
     SYS_epoll_create1,
     SYS_epoll_ctl,
     SYS_epoll_pwait,
@@ -170,6 +190,14 @@ const FILES: &[c_long] = &[
     SYS_pselect6,
     SYS_eventfd2,
     SYS_memfd_create,
+];
+
+const INOTIFY: &[c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    SYS_inotify_init,
+    SYS_inotify_init1,
+    SYS_inotify_add_watch,
+    SYS_inotify_rm_watch,
 ];
 
 const PROCESSES: &[c_long] = &[
@@ -379,7 +407,6 @@ const LEGACY: &[c_long] = &[
     SYS_epoll_wait_old,
     SYS_eventfd,
     SYS_signalfd,
-    SYS_inotify_init,
     SYS_fork,
     SYS_vfork,
     SYS_getpgrp,
