@@ -10,9 +10,9 @@ use flint_store::{QueuedCall, StoreError};
 
 use super::{
     policy::{self, Next},
-    state::Held,
+    state::{Held, Room},
 };
-use crate::{Controller, account::Account};
+use crate::{Controller, account::Account, in_flight::InFlight};
 
 /// The annotation of a record that numbers the attempt.
 const ATTEMPT: &str = "attempt";
@@ -30,6 +30,13 @@ pub(super) struct Ended {
     pub(super) not_begun: bool,
     /// The call is over, whatever the record says.
     pub(super) over: bool,
+}
+
+/// What a call still takes that this server holds no longer.
+struct Released {
+    attempt: u32,
+    in_flight: InFlight,
+    room: Room,
 }
 
 /// Why the call of this record became a dead letter, if it did.
@@ -67,15 +74,16 @@ impl Controller {
                 tracing::warn!(activation = %id, attempt = held.attempt, why = kind.as_str(), ?delay, "attempt failed, the call is repeated");
                 let failed = self.write_attempt(&held, recorded, kind, record).await;
                 self.metrics.async_retried();
+                let released = self.let_go(held);
                 match self.stores.queue.retry(id, failed, delay, composition).await {
-                    Ok(true) => self.let_wait(held),
+                    Ok(true) => self.let_wait(released),
                     // It could not be counted: its lease expires, and the call comes back as one without an
                     // attempt.
-                    Ok(false) => self.leave_to_queue(held),
+                    Ok(false) => self.left_to_queue(released),
                     // Its lease expires, and the call comes back then.
                     Err(error) => {
                         tracing::error!(activation = %id, %error, "a failed attempt could not be written down");
-                        self.let_wait(held);
+                        self.let_wait(released);
                     }
                 }
             }
@@ -180,21 +188,29 @@ impl Controller {
         attempt
     }
 
+    /// This server holds the call no longer; its key is kept for whoever leases it next. To be called before
+    /// the queue may hand the call out again: that may be at once, and it would not be held then.
+    fn let_go(&self, held: Held) -> Released {
+        let Held { call, attempt, api_key, in_flight, room, .. } = held;
+        self.keep_key(&call, api_key, in_flight.account());
+        self.accepted.leased().remove(&call.activation);
+        Released { attempt, in_flight, room }
+    }
+
     /// Leaves the call to the durable queue until its next attempt: it takes neither memory nor a place in
     /// flight.
-    fn let_wait(&self, held: Held) {
-        let Held { call, api_key, in_flight, room, .. } = held;
-        self.accepted.leased().remove(&call.activation);
-        self.keep_key(&call, api_key, in_flight.account());
-        drop((in_flight, room));
+    fn let_wait(&self, released: Released) {
+        drop(released);
         self.accepted.hungry.notify_one();
     }
 
     /// Leaves the call to the durable queue, as it was before it was leased.
     pub(super) fn leave_to_queue(&self, held: Held) {
-        let Held { call, attempt, api_key, in_flight, room, .. } = held;
-        self.accepted.leased().remove(&call.activation);
-        self.keep_key(&call, api_key, in_flight.account());
+        let released = self.let_go(held);
+        self.left_to_queue(released);
+    }
+
+    fn left_to_queue(&self, Released { attempt, in_flight, room }: Released) {
         if attempt == 1 {
             self.accepted.leave_one();
         }

@@ -11,7 +11,9 @@ use serde_json::json;
 use crate::support::{
     ManualClock, Server,
     composing::{BLOCKING, invocation, sequence},
-    config, eventually, places_are_free,
+    config, eventually,
+    gated::Gated,
+    places_are_free,
     retrying::{
         accept, accept_as, attempts, deploy, letter, letters, metric, minutes, record, result, start, waiting,
     },
@@ -87,6 +89,24 @@ async fn a_start_that_fails_is_an_attempt_and_comes_after_its_back_off() {
         assert_eq!(numbers, [Some(json!(1)), Some(json!(2))], "{name}");
         places_are_free(&server).await;
     }
+    server.stop().await;
+}
+
+/// A back-off can be over before the attempt's own task has learnt that it began.
+#[tokio::test]
+async fn a_call_that_is_due_again_at_once_is_run_with_its_key() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let server = Server::start_gated(dir.path(), config(), &gated).await;
+    let policy = json!({"retries": 1, "backoff": "1ms", "max_backoff": "1ms"});
+    deploy(&server, "f", "fails developer 1", policy).await;
+    let learns = gated.hold_retries().await;
+    let id = accept(&server, "f").await;
+    let record = record(&server, id).await;
+    let known = json!({"activation": id.to_string(), "apiKey": "the key", "times": 2});
+    assert_eq!((result(&record), record.attempts.len()), (known, 1));
+    drop(learns);
+    metric(&server, "flint_async_queue_depth", 0).await;
+    places_are_free(&server).await;
     server.stop().await;
 }
 

@@ -9,6 +9,7 @@ pub mod alarms;
 pub mod clock;
 pub mod composing;
 pub mod crowded;
+pub mod gated;
 pub mod retrying;
 pub mod scripted;
 
@@ -22,6 +23,7 @@ use flint_store_sqlite::{SqliteStore, StoreConfig, SyncMode};
 
 pub use clock::ManualClock;
 use crowded::Crowded;
+use gated::Gated;
 pub use scripted::{Scripted, Seen};
 
 /// One life of a server.
@@ -63,6 +65,16 @@ impl Server {
         before.stand_before(store.activations());
         let log: Arc<dyn ActivationLog> = Arc::clone(before) as _;
         Self::on(store, log, config, SchedulerConfig::default(), Scripted::new()).await
+    }
+
+    /// The same, with something before its queue.
+    pub async fn start_gated(data_dir: &Path, config: ControllerConfig, before: &Arc<Gated>) -> Self {
+        let opening = StoreConfig { sync: SyncMode::ProcessOnly, ..StoreConfig::new(data_dir) };
+        let store = SqliteStore::open(opening).unwrap();
+        before.stand_before(store.queue());
+        let stores = Stores { queue: Arc::clone(before) as _, ..stores(&store) };
+        let memory = (SchedulerConfig::default(), pool(16 * 1024));
+        Self::with_stores(store, stores, config, memory, Scripted::new()).await
     }
 
     /// The same, with so much memory for instances, and beyond it for calls that others wait for.
@@ -124,21 +136,19 @@ impl Server {
         (queues, pool): (SchedulerConfig, InvokerConfig),
         executor: Arc<Scripted>,
     ) -> Self {
+        let stores = Stores { activations: log, ..stores(&store) };
+        Self::with_stores(store, stores, config, (queues, pool), executor).await
+    }
+
+    async fn with_stores(
+        store: SqliteStore,
+        stores: Stores,
+        config: ControllerConfig,
+        (queues, pool): (SchedulerConfig, InvokerConfig),
+        executor: Arc<Scripted>,
+    ) -> Self {
         let invoker = Invoker::new(pool, vec![executor.clone()], store.blobs());
         let scheduler = Scheduler::new(queues, Arc::clone(&invoker));
-        let stores = Stores {
-            catalog: store.catalog(),
-            activations: log,
-            queue: store.queue(),
-            dead_letters: store.dead_letters(),
-            compositions: store.compositions(),
-            blobs: store.blobs(),
-            apis: store.apis(),
-            clock: store.clock(),
-            feeds: store.feeds(),
-            versions: store.versions(),
-            secrets: store.secrets(),
-        };
         let controller = Controller::new(config, stores, scheduler, invoker);
         controller.start().await.unwrap();
         executor.serves(&controller);
@@ -180,6 +190,22 @@ impl Server {
     /// Stops as a killed server does: nothing is told to anybody, and what was not written is lost.
     pub fn die(self) {
         drop(self.store);
+    }
+}
+
+fn stores(store: &SqliteStore) -> Stores {
+    Stores {
+        catalog: store.catalog(),
+        activations: store.activations(),
+        queue: store.queue(),
+        dead_letters: store.dead_letters(),
+        compositions: store.compositions(),
+        blobs: store.blobs(),
+        apis: store.apis(),
+        clock: store.clock(),
+        feeds: store.feeds(),
+        versions: store.versions(),
+        secrets: store.secrets(),
     }
 }
 
