@@ -121,6 +121,7 @@ impl Controller {
                     accepted: self.stores.clock.now(),
                     policy: policy::policy(&resolved, &self.config.asynchronous),
                     cause: None,
+                    promised: false,
                 };
                 let accepting =
                     Arc::clone(self).accept(queued, call.arrived, call.api_key, call.recorded, place);

@@ -88,6 +88,7 @@ impl Controller {
             accepted: self.stores.clock.now(),
             policy: policy::of_outlived(),
             cause: None,
+            promised: true,
         };
         self.accepted.leased().insert(asked.id);
         let lease = self.config.asynchronous.lease;

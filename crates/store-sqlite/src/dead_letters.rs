@@ -121,9 +121,9 @@ impl Burial {
 fn letter(connection: &Connection, row: &Row<'_>) -> Result<DeadLetter, StoreError> {
     let fault = sql_fault(connection, READING);
     let number = |column: usize| row.get::<_, i64>(column).map_err(&fault);
-    let reason: String = row.get(14).map_err(&fault)?;
+    let reason: String = row.get(15).map_err(&fault)?;
     let reason = reason.parse().map_err(|error| unreadable(connection, "a dead letter", error))?;
-    let (died, arguments) = (Timestamp::from_millis(number(13)? as u64), ByteSize::bytes(number(15)? as u64));
+    let (died, arguments) = (Timestamp::from_millis(number(14)? as u64), ByteSize::bytes(number(16)? as u64));
     let (_, leased) = read(connection, row)?;
     Ok(DeadLetter { call: leased.call, arguments, reason, died, attempts: leased.earlier })
 }
@@ -253,7 +253,7 @@ impl DeadLetters for SqliteDeadLetters {
                     .prepare_cached(
                         "UPDATE calls SET activation = ?2, cause = ?1, transaction_id = ?3, accepted = ?4, at = ?4,
                              max_attempts = ?5, policy = ?6, state = 2, attempt = 0, started = 0, reason = NULL,
-                             earlier = '[]',
+                             earlier = '[]', promised = 0,
                              size = 256 + ifnull((SELECT length(body) FROM arguments WHERE arguments.number = calls.number), 0)
                          WHERE activation = ?1 RETURNING namespace, state, size",
                     )

@@ -197,6 +197,13 @@ const MIGRATIONS: &[&str] = &[
     CREATE TABLE identity (id TEXT NOT NULL);
     INSERT INTO identity VALUES (lower(hex(randomblob(16))));
     ",
+    // 12: calls whose records were promised to their callers.
+    "
+    ALTER TABLE calls ADD COLUMN promised INTEGER NOT NULL DEFAULT 0; -- 1: whatever its namespace keeps
+    -- The policy of blocking calls whose callers had gone.
+    UPDATE calls SET promised = 1
+        WHERE max_attempts = 1 AND CASE WHEN json_valid(policy) THEN json_array_length(policy, '$.on') = 0 END;
+    ",
 ];
 
 /// The newest schema version, which this build writes and reads.
@@ -303,10 +310,37 @@ mod tests {
         while let Some(row) = rows.next().unwrap() {
             let (_, leased) = read(&connection, row).unwrap();
             assert_eq!(leased.call.policy, RetryPolicy { max_attempts: 4, ..RetryPolicy::default() });
-            assert_eq!((&*leased.call.arguments, row.get::<_, i64>(14).unwrap()), (&b"{}"[..], 258));
-            states.push(row.get::<_, i64>(13).unwrap());
+            assert_eq!((&*leased.call.arguments, row.get::<_, i64>(15).unwrap()), (&b"{}"[..], 258));
+            states.push(row.get::<_, i64>(14).unwrap());
         }
         assert_eq!(states, [2, 7, 0]);
+    }
+
+    #[test]
+    fn calls_whose_callers_had_gone_were_promised_their_records() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        for step in &MIGRATIONS[..11] {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 11).unwrap();
+        let policies = [
+            (1, Some(r#"{"max_attempts":1,"on":[]}"#)),
+            (3, Some(r#"{"max_attempts":3,"on":[]}"#)),
+            (1, Some(r#"{"max_attempts":1,"on":["platform"]}"#)),
+            (1, Some("{")),
+            (1, None),
+        ];
+        for (number, (max_attempts, policy)) in (1_i64..).zip(policies) {
+            let sql = "INSERT INTO calls (activation, namespace, subject, path, transaction_id, accepted, max_attempts,
+                           attempt, started, earlier, state, at, owner, policy)
+                       VALUES (?1, 'guest', 's', 'guest/f', 't', 7, ?2, 1, 7, '[]', 5, 7, '', ?3)";
+            connection.execute(sql, rusqlite::params![number, max_attempts, policy]).unwrap();
+        }
+        migrate(&mut connection, Path::new("x")).unwrap();
+        let mut statement = connection.prepare("SELECT promised FROM calls ORDER BY number").unwrap();
+        let promised: Vec<bool> =
+            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert_eq!(promised, [true, false, false, false, false]);
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct QueuedCall {
     pub policy: RetryPolicy,
     /// The activation of the dead letter that this call was redriven from.
     pub cause: Option<ActivationId>,
+    /// Its caller waited for the result and may have been promised the record instead, which is kept even for a namespace that keeps no others.
+    pub promised: bool,
 }
 
 /// A call that one server may run until its lease ends.

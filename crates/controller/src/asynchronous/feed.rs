@@ -12,7 +12,7 @@ use flint_model::{DeadLetterReason, Timestamp};
 use flint_store::{LeasedCall, Places};
 
 use super::{
-    policy, settle,
+    settle,
     state::{Held, Room},
 };
 use crate::{
@@ -262,9 +262,8 @@ impl Controller {
         }
         let last = attempts.last().map_or("unknown", |attempt| attempt.ended_by.as_str());
         let verdict = Verdict::given_up(attempts.len() as u32, last);
-        let promised = call.policy == policy::of_outlived();
         // Present already if only the letter could not be kept last time.
-        if recorded.is_none() && (promised || self.keeps_records(&call.namespace).await) {
+        if recorded.is_none() && (call.promised || self.keeps_records(&call.namespace).await) {
             let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
             let path = call.path.clone();
             let mut record = of_nothing(call.activation, namespace, subject, path, verdict, attempts);

@@ -100,6 +100,7 @@ mod tests {
             accepted: Timestamp::from_millis(1_000_000),
             policy,
             cause: None,
+            promised: false,
         }
     }
 

@@ -44,8 +44,9 @@ impl Controller {
         };
         let id = held.call.activation;
         let end = self.run_to_an_end(&mut held, recorded).await;
-        // Nothing is kept for a namespace that was deleted meanwhile.
-        let recorded = recorded && held.in_flight.account().check_open().is_ok();
+        // A promised record is always kept, unlike those of its steps; for a namespace deleted meanwhile,
+        // nothing is.
+        let recorded = (recorded || held.call.promised) && held.in_flight.account().check_open().is_ok();
         match end {
             End::Ended(ended) => self.settle(held, recorded, ended).await,
             End::GivenUp(record, reason) => self.give_up_call(held, recorded, record, reason, false).await,

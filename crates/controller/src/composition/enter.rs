@@ -60,6 +60,9 @@ impl Controller {
                 Mode::Blocking { .. } => policy::of_composition(&self.config.asynchronous),
             },
             cause: None,
+            // Its caller may be answered with 202 at any moment. Who has the answer can do without the record,
+            // but a run of the server after this one does not know who has.
+            promised: matches!(mode, Mode::Blocking { .. }),
         };
         match mode {
             Mode::NonBlocking => {

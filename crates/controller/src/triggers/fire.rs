@@ -211,6 +211,7 @@ impl Controller {
                 accepted: self.stores.clock.now(),
                 policy: policy::policy(&resolved, &self.config.asynchronous),
                 cause: None,
+                promised: false,
             },
             arrived: firing.arrived,
             api_key: firing.api_key.clone(),

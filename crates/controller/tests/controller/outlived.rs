@@ -221,6 +221,38 @@ async fn a_namespace_without_records_has_these_all_the_same() {
     server.stop().await;
 }
 
+/// The next life does not know whether its caller was answered with 202; who was not asked to wait is promised nothing.
+#[tokio::test]
+async fn a_sequence_keeps_its_promise_in_the_next_life_in_a_namespace_without_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    deploy(&server, "f", "wait").await;
+    deploy(&server, "g", "echo").await;
+    sequence(&server, "s", &["guest/f", "guest/g"]).await.unwrap();
+    let limits = NamespaceLimits { store_activations: Some(false), ..Default::default() };
+    server.controller.set_limits(&"guest".parse().unwrap(), limits).await.unwrap();
+    let promised = call(&server, "s").await;
+    let asked = invocation("s", &json!({}), Mode::NonBlocking);
+    let Answer::Accepted(other) = server.controller.invoke(&server.guest().await, asked).await.unwrap()
+    else {
+        panic!()
+    };
+    server.die();
+
+    let server = Server::start(dir.path(), config()).await;
+    let shown = record(&server, promised).await;
+    assert_eq!((result(&shown), shown.components.len()), (json!({"waited": true}), 2));
+    eventually("an empty queue", || async {
+        server.executor.go();
+        server.controller.render_metrics().await.contains("flint_async_queue_depth 0\n").then_some(())
+    })
+    .await;
+    for id in shown.components.into_iter().chain([other]) {
+        assert!(find(&server, id).await.is_none(), "nobody was promised it");
+    }
+    server.stop().await;
+}
+
 /// A client may go at any moment. The first look for a function waits for the catalog, and so does that for what a sequence is made of.
 #[tokio::test]
 async fn a_call_goes_on_when_its_client_leaves_while_the_function_is_looked_for() {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The columns for [`read`], except the arguments.
-pub(crate) const COLUMNS: &str = "number, activation, namespace, subject, path, transaction_id, accepted, max_attempts, attempt, earlier, policy, cause";
+pub(crate) const COLUMNS: &str = "number, activation, namespace, subject, path, transaction_id, accepted, max_attempts, attempt, earlier, policy, cause, promised";
 
 /// The arguments, as the column after them.
 pub(crate) const ARGUMENTS: &str = "(SELECT body FROM arguments WHERE arguments.number = calls.number)";
@@ -51,7 +51,8 @@ pub(crate) fn read(connection: &Connection, row: &Row<'_>) -> Result<(i64, Lease
         accepted: Timestamp::from_millis(number(6)? as u64),
         policy,
         cause: row.get::<_, Option<[u8; 16]>>(11).map_err(&fault)?.map(id_of),
-        arguments: Bytes::from(row.get::<_, Vec<u8>>(12).map_err(&fault)?),
+        promised: row.get(12).map_err(&fault)?,
+        arguments: Bytes::from(row.get::<_, Vec<u8>>(13).map_err(&fault)?),
     };
     let earlier: Vec<Attempt> = serde_json::from_str(&text(9)?).map_err(|error| bad(&error))?;
     Ok((number(0)?, LeasedCall { call, attempt: number(8)? as u32, earlier }))
@@ -76,8 +77,8 @@ pub(super) fn insert(
     let inserted = connection
         .prepare_cached(
             "INSERT INTO calls (activation, namespace, subject, path, transaction_id, accepted, max_attempts,
-                 attempt, started, earlier, state, at, owner, policy, cause, size)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, '[]', ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING",
+                 attempt, started, earlier, state, at, owner, policy, cause, size, promised)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, '[]', ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING",
         )
         .and_then(|mut statement| {
             statement.execute(params![
@@ -94,6 +95,7 @@ pub(super) fn insert(
                 policy_text(&call.policy)?,
                 call.cause.map(id_bytes),
                 size as i64,
+                call.promised,
             ])
         })
         .map_err(sql_fault(connection, OPERATION))?;

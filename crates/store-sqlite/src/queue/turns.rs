@@ -145,7 +145,7 @@ impl Taking<'_> {
         let (mut calls, mut unreadable) = (Vec::new(), Vec::new());
         while let Some(row) = rows.next().map_err(&fault)? {
             let number = row.get(0).map_err(&fault)?;
-            let size = row.get::<_, i64>(13).map_err(&fault);
+            let size = row.get::<_, i64>(14).map_err(&fault);
             match (read(self.connection, row), size) {
                 (Ok((number, call)), Ok(size)) => calls.push((number, call, size as u64)),
                 (Err(error), _) | (_, Err(error)) => unreadable.push((number, error)),

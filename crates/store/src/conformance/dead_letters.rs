@@ -185,6 +185,7 @@ pub async fn a_letter_is_redriven_once(driver: &dyn Driver) {
     let opened = &driver.open().await;
     let mut one = call("guest", 1, 1);
     one.arguments = Bytes::from_static(b"{\"n\":1}");
+    one.promised = true;
     bury(opened, &one, ROOM).await;
     let redrives: Vec<_> = (0..8).map(|_| anew()).collect();
     let asked = redrives
@@ -202,6 +203,7 @@ pub async fn a_letter_is_redriven_once(driver: &dyn Driver) {
         policy: winner.policy.clone(),
         transaction: winner.transaction.clone(),
         accepted: winner.at,
+        promised: false,
         ..one
     };
     assert_eq!(leased.len(), 1);

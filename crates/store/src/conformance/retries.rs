@@ -239,6 +239,7 @@ pub async fn policies_survive(queue: &dyn Queue) {
             on: [FailureKind::Platform, FailureKind::Application].into_iter().collect(),
         },
         cause: Some(ActivationId::generate()),
+        promised: true,
         ..call("guest", 1, 1)
     };
     let plain = call("guest", 2, 7);

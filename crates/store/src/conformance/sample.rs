@@ -155,6 +155,7 @@ pub fn call(namespace: &str, accepted: u64, max_attempts: u32) -> QueuedCall {
         accepted: Timestamp::from_millis(accepted),
         policy: RetryPolicy { max_attempts, ..RetryPolicy::default() },
         cause: None,
+        promised: false,
     }
 }
 
