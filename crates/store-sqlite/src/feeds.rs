@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use flint_model::{ByteSize, EntityPath, Feed, Timestamp};
 use flint_store::{Clock, Expected, Feeds, QueuedCall, StoreError};
-use rusqlite::{Connection, OptionalExtension, Params, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use crate::{
     catalog::{READING, from_json, one, to_json},
@@ -59,27 +59,95 @@ fn put(connection: &Connection, feed: &Feed, expected: Expected, most: usize) ->
     if written == 0 { Err(StoreError::Conflict) } else { Ok(revision) }
 }
 
-/// The feeds in the only column of every row, up to a total size, but at least one.
+/// The columns for [`read`].
+macro_rules! columns {
+    () => {
+        "rowid, CAST(namespace AS BLOB), CAST(trigger AS BLOB), revision, body"
+    };
+}
+
+/// A row that the disk or the memory has changed so that it is no feed.
+struct Damaged {
+    row: i64,
+    trigger: String,
+    error: StoreError,
+}
+
+impl Damaged {
+    fn log(&self) {
+        let Self { trigger, error, .. } = self;
+        tracing::error!(%trigger, %error, "a trigger's feed is damaged and does not fire; the disk may be failing");
+    }
+}
+
+/// Parses a row of [`columns`]. Its body has to be the feed of the other columns: a firing of another one would
+/// leave this row due.
+fn read(connection: &Connection, row: &Row<'_>) -> Result<Result<Feed, Damaged>, StoreError> {
+    let fault = sql_fault(connection, READING);
+    let name = |column: usize| row.get::<_, Vec<u8>>(column).map_err(&fault);
+    let trigger = [name(1)?, name(2)?].map(|name| String::from_utf8_lossy(&name).into_owned()).join("/");
+    let (revision, body) = (row.get_ref(3).map_err(&fault)?, row.get_ref(4).map_err(&fault)?);
+    let body = body.as_str().map_err(|error| unreadable(connection, "a feed", error));
+    let feed =
+        body.and_then(|body| from_json::<Feed>(connection, "a feed", body)).and_then(|feed| {
+            match feed.path().to_string() == trigger && revision.as_i64().ok() == Some(feed.revision as i64) {
+                true => Ok(feed),
+                false => Err(unreadable(connection, "a feed", "its name or revision is another one's")),
+            }
+        });
+    let row = row.get(0).map_err(&fault)?;
+    Ok(feed.map_err(|error| Damaged { row, trigger, error }))
+}
+
+/// The feeds of a query's rows, up to a number and a total size, but at least one, and the damaged rows among
+/// them.
 fn some(
     connection: &Connection,
     sql: &str,
     params: impl Params,
+    limit: usize,
     most: ByteSize,
-) -> Result<Vec<Feed>, StoreError> {
+) -> Result<(Vec<Feed>, Vec<Damaged>), StoreError> {
     let fault = sql_fault(connection, READING);
     let mut statement = connection.prepare_cached(sql).map_err(&fault)?;
     let mut rows = statement.query(params).map_err(&fault)?;
-    let (mut feeds, mut left) = (Vec::new(), most.as_u64());
-    while let Some(row) = rows.next().map_err(&fault)? {
-        let body = row.get_ref(0).map_err(&fault)?;
-        let body = body.as_str().map_err(|error| unreadable(connection, "a feed", error))?;
-        if body.len() as u64 > left && !feeds.is_empty() {
+    let (mut feeds, mut damaged, mut left) = (Vec::new(), Vec::new(), most.as_u64());
+    while feeds.len() < limit
+        && let Some(row) = rows.next().map_err(&fault)?
+    {
+        let size = row.get_ref(4).map_err(&fault)?.as_bytes().map_or(0, |body| body.len() as u64);
+        if size > left && !feeds.is_empty() {
             break;
         }
-        left = left.saturating_sub(body.len() as u64);
-        feeds.push(from_json(connection, "a feed", body)?);
+        match read(connection, row)? {
+            Ok(feed) => {
+                left = left.saturating_sub(size);
+                feeds.push(feed);
+            }
+            Err(row) => damaged.push(row),
+        }
     }
-    Ok(feeds)
+    Ok((feeds, damaged))
+}
+
+/// Makes a row that is damaged due no more, and names it in the log.
+fn put_aside(connection: &Connection, row: i64) -> Result<(), StoreError> {
+    let fault = sql_fault(connection, WRITING);
+    let mut statement = connection
+        .prepare_cached(concat!("SELECT ", columns!(), " FROM feeds WHERE rowid = ?1"))
+        .map_err(&fault)?;
+    let mut rows = statement.query([row]).map_err(&fault)?;
+    // Written or deleted meanwhile, perhaps.
+    if let Some(row) = rows.next().map_err(&fault)?
+        && let Err(damaged) = read(connection, row)?
+    {
+        damaged.log();
+        connection
+            .prepare_cached("UPDATE feeds SET due = NULL WHERE rowid = ?1")
+            .and_then(|mut statement| statement.execute([damaged.row]))
+            .map_err(&fault)?;
+    }
+    Ok(())
 }
 
 #[async_trait]
@@ -103,13 +171,18 @@ impl Feeds for SqliteFeeds {
         limit: usize,
         most: ByteSize,
     ) -> Result<Vec<Feed>, StoreError> {
-        let sql = "SELECT body FROM feeds WHERE (namespace, package, trigger) > (?1, '', ?2) ORDER BY namespace, package, trigger LIMIT ?3";
+        let sql = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM feeds WHERE (namespace, package, trigger) > (?1, '', ?2) ORDER BY namespace, package, trigger",
+        );
         let after = after.map(|path| (path.namespace.to_string(), path.name.to_string()));
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.readers
             .list(READING, move |connection| {
                 let (namespace, name) = after.unwrap_or_default(); // every name is greater than none
-                some(connection, sql, params![namespace, name, limit], most)
+                let (feeds, damaged) = some(connection, sql, [namespace, name], limit, most)?;
+                damaged.iter().for_each(Damaged::log);
+                Ok(feeds)
             })
             .await
     }
@@ -141,16 +214,33 @@ impl Feeds for SqliteFeeds {
     }
 
     async fn due_feeds(&self, now: Timestamp, limit: usize, most: ByteSize) -> Result<Vec<Feed>, StoreError> {
-        let sql = "SELECT body FROM feeds WHERE due <= ?1 ORDER BY due, namespace, trigger LIMIT ?2";
-        let (now, limit) = (now.as_millis() as i64, i64::try_from(limit).unwrap_or(i64::MAX));
-        self.readers.run(READING, move |connection| some(connection, sql, [now, limit], most)).await
+        let sql = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM feeds WHERE due <= ?1 ORDER BY due, namespace, trigger LIMIT ?2",
+        );
+        let (now, rows) = (now.as_millis() as i64, i64::try_from(limit).unwrap_or(i64::MAX));
+        loop {
+            let reading = move |connection: &_| some(connection, sql, [now, rows], limit, most);
+            let (feeds, damaged) = self.readers.run(READING, reading).await?;
+            let none = damaged.is_empty();
+            for Damaged { row, .. } in damaged {
+                self.writer.run(WRITING, move |connection| put_aside(connection, row)).await?;
+            }
+            // Those behind them come in their places; there are ever fewer.
+            if none || !feeds.is_empty() {
+                return Ok(feeds);
+            }
+        }
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         self.readers
             .run(READING, move |connection| {
                 let due: Option<i64> = connection
-                    .prepare_cached("SELECT min(due) FROM feeds WHERE due IS NOT NULL")
+                    .prepare_cached(
+                        "SELECT min(due) FROM feeds WHERE due IS NOT NULL AND typeof(due) = 'integer'",
+                    )
                     .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
                     .map_err(sql_fault(connection, READING))?;
                 Ok(due.map(|due| Timestamp::from_millis(due as u64)))

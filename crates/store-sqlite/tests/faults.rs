@@ -11,10 +11,10 @@ use std::{
 
 use bytes::Bytes;
 use common::{ALL, count, log_files, open, record};
-use flint_model::Activation;
+use flint_model::{Activation, Feed, Timestamp};
 use flint_store::{
     ActivationQuery, DeadLetterBounds, Expected, StoreError,
-    conformance::sample::{LONG, call, everybody, function, inhabit, namespace_name},
+    conformance::sample::{LONG, PLENTY, call, everybody, feed, function, inhabit, namespace_name, trigger},
 };
 use flint_store_sqlite::{SqliteStore, StoreConfig};
 
@@ -487,6 +487,60 @@ async fn a_call_that_cannot_be_read_holds_up_no_others() {
         drop(queue);
         store.close().await.unwrap();
     }
+}
+
+/// Nor do the feeds of all namespaces stop because of one.
+#[tokio::test]
+async fn a_feed_that_cannot_be_read_holds_up_no_others() {
+    const MANY: usize = 100;
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 1 << 20);
+    inhabit(&*store.catalog()).await;
+    let damages = [
+        "body = '{\"namespace'",
+        "body = CAST(x'67ff' AS TEXT)",
+        "body = CAST(body AS BLOB)",
+        "body = replace(body, '\"trigger\":\"', '\"trigger\":\"x')",
+        "revision = 'many'",
+        "revision = revision + 1",
+    ];
+    let put = async |at: &str, due| {
+        store.catalog().put_entity(&trigger(at, 1).into(), Expected::Absent).await.unwrap();
+        let put = store.feeds().put_feed(&feed(at, due), Expected::Absent, MANY).await;
+        Feed { revision: put.unwrap(), ..feed(at, due) }
+    };
+    for number in 0..damages.len() {
+        put(&format!("guest/damaged{number}"), 100).await;
+    }
+    let whole = [put("guest/whole", 200).await, put("other/whole", 300).await];
+    store.close().await.unwrap();
+    let database = rusqlite::Connection::open(dir.path().join("flint.db")).unwrap();
+    for (number, damage) in damages.iter().enumerate() {
+        let sql = format!("UPDATE feeds SET {damage} WHERE trigger = ?1");
+        assert_eq!(database.execute(&sql, [format!("damaged{number}")]).unwrap(), 1);
+    }
+    drop(database);
+
+    for _ in 0..2 {
+        let store = open(dir.path(), 1 << 20);
+        let feeds = store.feeds();
+        let first = feeds.feeds(None, 1, PLENTY).await.unwrap();
+        assert_eq!(first, whole[..1]);
+        assert_eq!(feeds.feeds(Some(&first[0].path()), 1, PLENTY).await.unwrap(), whole[1..]);
+        // As many as there are damaged ones, so that these alone would fill it.
+        let due = feeds.due_feeds(Timestamp::from_millis(1000), damages.len(), PLENTY).await.unwrap();
+        assert_eq!(due, whole);
+        assert_eq!(feeds.next_due().await.unwrap(), Some(Timestamp::from_millis(200)));
+        let alone = feeds.feed(&"guest/damaged0".parse().unwrap()).await.unwrap_err();
+        assert!(matches!(alone, StoreError::Damaged { .. }), "{alone}");
+        drop(feeds);
+        store.close().await.unwrap();
+    }
+    let store = open(dir.path(), 1 << 20);
+    assert!(store.feeds().delete_feed(&"guest/damaged0".parse().unwrap()).await.unwrap());
+    store.feeds().put_feed(&feed("guest/damaged0", 100), Expected::Absent, MANY).await.unwrap();
+    assert_eq!(store.feeds().next_due().await.unwrap(), Some(Timestamp::from_millis(100)));
+    store.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -8,7 +8,8 @@ use flint_model::{ByteSize, EntityPath, Feed, Timestamp};
 use crate::{Expected, QueuedCall, StoreError};
 
 /// Feeds by trigger. Every write is acknowledged when it is committed and fsynced; every read sees all acknowledged writes. A
-/// trigger that is deleted takes its feed with it, and so does a namespace.
+/// trigger that is deleted takes its feed with it, and so does a namespace. One that is stored and cannot be read is named in the log and left out
+/// of lists, so that it holds up no others, until it is deleted.
 #[async_trait]
 pub trait Feeds: Send + Sync {
     /// Writes a feed if `expected` holds and its trigger is there, else [`StoreError::Conflict`]; a further one only while its namespace
