@@ -224,7 +224,10 @@ impl Executor for ForkExecutor {
         }
         let house = &self.ground.house;
         let (artefact, took) = house.prepare(&source, progress).await?;
-        let (began, function) = (Instant::now(), source.function);
+        let FunctionSource { function, code } = source;
+        // Its files are there: it takes no memory while user code is loaded.
+        drop(code);
+        let began = Instant::now();
         let runtime = match &artefact.engine {
             Engine::Language(runtime) if FORKABLE.contains(&runtime.family) => Arc::clone(runtime),
             _ => {

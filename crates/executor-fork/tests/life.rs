@@ -14,7 +14,7 @@ use std::{
 use flint_executor::{BRING_UP, Executor, Fault, PrewarmTarget, StartContext};
 use flint_executor_fork::ForkConfig;
 use flint_model::ByteSize;
-use support::{House, adjusted, context, eventually, handler, warmed};
+use support::{House, adjusted, context, eventually, handler, marked, warmed};
 
 const COUNTING: &str = "let calls = 0; exports.main = () => ({ calls: calls++ });";
 
@@ -49,6 +49,23 @@ async fn a_killed_zygote_is_replaced_and_no_start_fails() {
     })
     .await;
     assert_eq!(house.counts().zygotes, 1);
+    assert_eq!(house.answer_of(&prepared, "{}").await["calls"], 0);
+    house.end().await;
+}
+
+/// Who uploads it has room for the upload only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn its_code_is_not_in_memory_while_it_is_loaded_and_frozen() {
+    let house = House::new().await;
+    let (source, mark) = marked(handler("nodejs:default", COUNTING));
+    let gone = AtomicBool::new(false);
+    let progress = |step: &str| {
+        if step == "freezing it" {
+            gone.store(Arc::strong_count(&mark) == 1, Ordering::Relaxed);
+        }
+    };
+    let prepared = house.executor.prepare(source, &progress).await.unwrap();
+    assert!(gone.into_inner());
     assert_eq!(house.answer_of(&prepared, "{}").await["calls"], 0);
     house.end().await;
 }

@@ -105,8 +105,11 @@ impl Executor for ProcessExecutor {
         progress: Progress<'_>,
     ) -> Result<Arc<Prepared>, PrepareError> {
         let (artefact, took) = self.house.prepare(&source, progress).await?;
+        let FunctionSource { function, code } = source;
+        // Its files are there: it takes no memory while user code is loaded.
+        drop(code);
         let loads = artefact.folder.join(LOADS);
-        let (steps, function) = (artefact.record.steps.clone(), source.function);
+        let steps = artefact.record.steps.clone();
         let prepared = Arc::new(Prepared::plain(function, steps, took, Box::new(artefact)));
         if self.house.config().validate && !loads.exists() {
             progress("loading it once");

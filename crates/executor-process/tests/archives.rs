@@ -4,11 +4,15 @@
 
 mod support;
 
-use std::sync::{Mutex, mpsc::channel};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+    mpsc::channel,
+};
 
 use flint_executor::{Executor, FunctionSource, PrepareError};
 use flint_model::{ByteSize, CodeFormat, Contract};
-use support::{House, adjusted, entries, function, handler, json, text, zipped};
+use support::{House, adjusted, entries, function, handler, json, marked, text, zipped};
 
 fn zip(kind: &str, files: &[(&str, &str)]) -> FunctionSource {
     function(kind, Contract::Handler, CodeFormat::Zip, zipped(files))
@@ -119,7 +123,15 @@ async fn broken_code_is_found_at_deploy_when_that_is_wanted() {
     });
     let text = refusal(&house, endless).await;
     assert!(text.contains("time limit"), "{text}");
-    house.prepare(handler("nodejs:default", "function main() { return {} }")).await;
+    let (source, mark) = marked(handler("nodejs:default", "function main() { return {} }"));
+    let gone = AtomicBool::new(false);
+    let progress = |step: &str| {
+        if step == "loading it once" {
+            gone.store(Arc::strong_count(&mark) == 1, Ordering::Relaxed);
+        }
+    };
+    house.executor.prepare(source, &progress).await.unwrap();
+    assert!(gone.into_inner(), "its code is in memory while it is loaded");
     house.end().await;
 }
 

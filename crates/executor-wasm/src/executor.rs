@@ -335,9 +335,10 @@ impl Executor for WasmExecutor {
             .house()
             .await
             .map_err(|error| PrepareError::Unavailable { what: KIND.into(), reason: error.to_string() })?;
-        let made = prepare::prepare(house, &source, progress).await?;
+        let function = Arc::clone(&source.function);
+        let made = prepare::prepare(house, source, progress).await?;
         let artefact = Box::new(Arc::new(made.artefact));
-        Ok(Arc::new(Prepared::plain(source.function, made.steps, made.took, artefact)))
+        Ok(Arc::new(Prepared::plain(function, made.steps, made.took, artefact)))
     }
 
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {

@@ -56,11 +56,15 @@ pub(crate) struct Made {
 /// Compiles the code unless that was done before, and links it.
 pub(crate) async fn prepare(
     house: &House,
-    source: &FunctionSource,
+    source: FunctionSource,
     progress: Progress<'_>,
 ) -> Result<Made, PrepareError> {
-    let (began, function) = (Instant::now(), &source.function);
-    let Package { module, assets } = house.packages.module(source, progress).await?;
+    let began = Instant::now();
+    let Package { module, assets } = house.packages.module(&source, progress).await?;
+    let FunctionSource { function, code } = source;
+    // An archive is unpacked: it takes no memory while its module is compiled.
+    drop(code);
+    let function = &function;
     let folder = || assets.as_ref().map(|assets| assets.folder.clone());
     let shape = house.compiler.shape(&module)?;
     let wasi = Wasi::of(&module, shape);
