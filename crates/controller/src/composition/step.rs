@@ -59,7 +59,7 @@ impl Controller {
         callable: &Arc<Callable>,
         mut earlier: Vec<Attempt>,
     ) -> Stepped {
-        let max_attempts = self.config.asynchronous.max_attempts as usize;
+        let max_attempts = self.config.asynchronous.policy().max_attempts as usize;
         let until = Instant::now() + callable.function.limits.timeout + BEYOND;
         let memory = callable.function.limits.memory;
         let ended = |response, duration_us| Stepped::Ended(Ended { response, duration_us, memory });

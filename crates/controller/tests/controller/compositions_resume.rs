@@ -246,3 +246,20 @@ async fn a_failure_of_the_platform_is_repeated_within_the_step() {
     }
     server.stop().await;
 }
+
+/// As of every call.
+#[tokio::test]
+async fn a_step_has_one_attempt_at_least() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config();
+    config.asynchronous.max_attempts = 0;
+    let server = Server::start(dir.path(), config).await;
+    deploy(&server, "a", r#"answer {"a":1}"#).await;
+    deploy(&server, "never", "flaky 99").await;
+    sequence(&server, "s", &["guest/a", "guest/never"]).await.unwrap();
+    let over = record(&server, accept(&server, "s", &json!({})).await).await;
+    assert_eq!((over.response.status, over.components.len()), (Status::InternalError, 2));
+    assert_eq!(server.executor.calls_of("guest/a").len(), 1);
+    assert_eq!(server.executor.calls_of("guest/never").len(), 1);
+    server.stop().await;
+}
