@@ -8,10 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flint_model::{FunctionPath, NamespaceName, Timestamp, Version};
+use flint_model::{FunctionPath, Kind, NamespaceName, Timestamp, Version};
 use flint_store::{ActivationQuery, Page};
 
-use crate::{Controller, ControllerError, background::Wanted, turns::Turns};
+use crate::{Controller, ControllerError, background::Wanted, built_in, turns::Turns};
 
 /// How many of each namespace's newest records say which functions are called.
 const SAMPLE: usize = 1000;
@@ -92,7 +92,8 @@ impl Controller {
             let page = Page { skip, limit: PAGE };
             let records = self.stores.activations.list(namespace, &query, page, false).await?;
             let is_last = records.len() < PAGE;
-            for record in records.into_iter().filter(|record| record.kind.is_some()) {
+            let has_code = |kind: &Kind| kind.as_str() != built_in::KIND;
+            for record in records.into_iter().filter(|record| record.kind.as_ref().is_some_and(has_code)) {
                 let called = (record.path, record.version);
                 let version = named.contains(&called).then_some(called.1);
                 let later = calls.len();

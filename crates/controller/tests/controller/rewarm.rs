@@ -2,13 +2,14 @@
 
 use std::{path::Path, time::Duration};
 
-use flint_controller::{ControllerConfig, PutCode, PutFunction};
+use bytes::Bytes;
+use flint_controller::{Answer, ControllerConfig, Invocation, PutCode, PutFunction};
 use flint_model::{AliasName, AliasTarget};
 use serde_json::json;
 
 use crate::support::{
     Server,
-    composing::{deploy, invoke, sequence},
+    composing::{BLOCKING, deploy, invocation, invoke, sequence},
     config, eventually,
 };
 
@@ -59,6 +60,33 @@ async fn what_was_called_is_made_ready_the_most_called_first() {
     prepared.sort();
     prepared.dedup();
     assert_eq!(prepared.len(), 5, "two versions of one, each once: {prepared:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_built_in_has_no_code_to_make_ready() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    deploy(&server, "f", "echo").await;
+    invoke(&server, "f", &json!({})).await;
+    let path = "whisk.system/alarms/alarm".parse().unwrap();
+    let call = Invocation { path, ..invocation("alarm", &json!({}), BLOCKING) };
+    let Answer::Finished(record) = server.controller.invoke(&server.guest().await, call).await.unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!(record.kind.unwrap().as_str(), "builtin");
+    // With its code, which is empty, it would be made ready, and seen here.
+    server.blobs().put(Bytes::new()).await.unwrap();
+    server.stop().await;
+    let server = Server::start(dir.path(), config()).await;
+    let anticipated = eventually("what was called", || async {
+        let anticipated = server.executor.seen().anticipated.clone();
+        (!anticipated.is_empty()).then_some(anticipated)
+    })
+    .await;
+    // It was called last, and would be first.
+    assert_eq!(anticipated, ["guest/f"]);
     server.stop().await;
 }
 
