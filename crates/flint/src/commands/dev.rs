@@ -4,6 +4,10 @@ use std::{
     collections::BTreeMap,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
@@ -11,7 +15,7 @@ use anyhow::Context;
 use flint_api_native::resource::{ActivationResource, DeployRequest};
 use flint_model::{LogStream, Start};
 use http_body_util::BodyExt;
-use notify::{EventKind, RecursiveMode, Watcher};
+use notify::{Event, EventKind, RecursiveMode, Watcher, event::ModifyKind};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -31,6 +35,9 @@ use crate::{
 
 /// Editors write a file in several steps: changes within this time belong to one save.
 const SETTLE: Duration = Duration::from_millis(15);
+/// How often a path that is gone is looked for: what was above it may be gone with it, and then nothing tells
+/// that it is back.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// How much of a text response is shown.
 const SHOWN: usize = 4096;
 
@@ -179,12 +186,18 @@ fn without_snapshot(request: &mut DeployRequest) {
 /// Detects saves below a path.
 struct Changes {
     path: PathBuf,
+    /// What is watched: the path, or the directory that a file is in.
+    watched: PathBuf,
+    mode: RecursiveMode,
     events: mpsc::Receiver<Instant>,
     /// When a change was first seen that is not handled yet.
     begun: Option<Instant>,
     seen: Fingerprint,
     gone: bool,
-    _watcher: notify::RecommendedWatcher,
+    /// What was watched is there no more, or another is in its place: watches follow the directory, not its
+    /// name.
+    replaced: Arc<AtomicBool>,
+    watcher: notify::RecommendedWatcher,
 }
 
 /// Size, time and mode of every file and link, so that reads (and Flint's own packing) are not taken for
@@ -196,39 +209,59 @@ impl Changes {
         let path = path
             .canonicalize()
             .map_err(|error| Failure::usage(format!("cannot watch {}: {error}", path.display())))?;
+        // A file is watched through its directory: many editors replace it instead of writing to it.
+        let (watched, mode) = match path.is_dir() {
+            true => (path.clone(), RecursiveMode::Recursive),
+            false => (path.parent().unwrap_or(&path).to_owned(), RecursiveMode::NonRecursive),
+        };
         let (tell, events) = mpsc::channel(64);
-        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|event| !matches!(event.kind, EventKind::Access(_))) {
+        let replaced = Arc::new(AtomicBool::new(false));
+        let mut watcher = notify::recommended_watcher({
+            let (watched, replaced) = (watched.clone(), Arc::clone(&replaced));
+            move |event: notify::Result<Event>| {
+                let Ok(event) = event else { return };
+                if !is_of_interest(&event, &watched) {
+                    return;
+                }
+                if is_replaced(&event, &watched) {
+                    replaced.store(true, Ordering::Release);
+                }
                 // If the channel is full, a change is pending already.
                 let _ = tell.try_send(Instant::now());
             }
         })
         .context("watching for changes")?;
-        // A file is watched through its directory: many editors replace it instead of writing to it.
-        let (target, mode) = match path.is_dir() {
-            true => (path.as_path(), RecursiveMode::Recursive),
-            false => (path.parent().unwrap_or(&path), RecursiveMode::NonRecursive),
-        };
-        watcher.watch(target, mode).with_context(|| format!("watching {}", target.display()))?;
+        watcher.watch(&watched, mode).with_context(|| format!("watching {}", watched.display()))?;
+        watch_above(&mut watcher, &watched);
         let seen = fingerprint(&path);
-        Ok(Self { path, events, begun: None, seen, gone: false, _watcher: watcher })
+        Ok(Self { path, watched, mode, events, begun: None, seen, gone: false, replaced, watcher })
     }
 
     /// When the next save was first seen. Cancellation-safe.
     async fn next(&mut self) -> Instant {
         loop {
             if self.begun.is_none() {
-                self.begun = self.events.recv().await;
+                self.begun = match self.gone {
+                    true => tokio::time::timeout(LOOK_AGAIN, self.events.recv())
+                        .await
+                        .unwrap_or_else(|_| Some(Instant::now())),
+                    false => self.events.recv().await,
+                };
             }
             let Some(saved) = self.begun else { return std::future::pending().await };
             tokio::time::sleep(SETTLE).await;
             while self.events.try_recv().is_ok() {}
             self.begun = None;
+            self.watch_again();
             let now = fingerprint(&self.path);
             let (was_gone, is_gone) = (self.gone, now.is_empty());
             self.gone = is_gone;
             if is_gone && !was_gone {
-                tell!("{} is gone; it is deployed when it is back", self.path.display());
+                let (state, until) = match self.path.exists() {
+                    true => ("has no files", "there is one again"),
+                    false => ("is gone", "it is back"),
+                };
+                tell!("{} {state}; it is deployed when {until}", self.path.display());
             }
             if !is_gone && (was_gone || now != self.seen) {
                 self.seen = now;
@@ -236,6 +269,42 @@ impl Changes {
             }
         }
     }
+
+    /// Watches what is at the path now, if that is another than before.
+    fn watch_again(&mut self) {
+        if !self.replaced.swap(false, Ordering::AcqRel) && !self.gone {
+            return;
+        }
+        // The old watch has often ended by itself.
+        let _ = self.watcher.unwatch(&self.watched);
+        if self.watcher.watch(&self.watched, self.mode).is_err() {
+            self.replaced.store(true, Ordering::Release);
+        }
+        watch_above(&mut self.watcher, &self.watched);
+    }
+}
+
+/// Watches the directory above, which tells when what is watched is replaced. It may be one that one cannot
+/// read.
+fn watch_above(watcher: &mut notify::RecommendedWatcher, watched: &Path) {
+    if let Some(above) = watched.parent() {
+        let _ = watcher.watch(above, RecursiveMode::NonRecursive);
+    }
+}
+
+/// Whether an event may be a save, and not a read or a change to something else in the directory above.
+fn is_of_interest(event: &Event, watched: &Path) -> bool {
+    let is_there = event.need_rescan() || event.paths.iter().any(|path| path.starts_with(watched));
+    is_there && !matches!(event.kind, EventKind::Access(_))
+}
+
+/// Whether what is watched came, went or was renamed.
+fn is_replaced(event: &Event, watched: &Path) -> bool {
+    let is_of_names = matches!(
+        event.kind,
+        EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))
+    );
+    event.need_rescan() || (is_of_names && event.paths.iter().any(|path| path == watched))
 }
 
 /// Output of cargo and Maven is not a save.
@@ -258,4 +327,41 @@ fn fingerprint(path: &Path) -> Fingerprint {
             Some((entry.into_path(), (meta.len(), meta.modified().ok(), meta.permissions().mode())))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Makes a change and waits for it to be seen.
+    async fn seen(changes: &mut Changes, change: impl FnOnce()) -> bool {
+        change();
+        tokio::time::timeout(Duration::from_secs(10), changes.next()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_is_replaced_is_watched_on() {
+        let above = tempfile::tempdir().unwrap();
+        let at = |name: &str| above.path().join(name);
+        let write = |name: &str, content: &str| {
+            fs::create_dir_all(at(name)).unwrap();
+            fs::write(at(name).join("index.js"), content).unwrap();
+        };
+        write("code", "1");
+        let mut changes = Changes::watch(&at("code")).unwrap();
+        assert!(seen(&mut changes, || write("code", "12")).await, "a save");
+        let renamed = || {
+            write("new", "123");
+            fs::rename(at("code"), at("old")).unwrap();
+            fs::rename(at("new"), at("code")).unwrap();
+        };
+        assert!(seen(&mut changes, renamed).await, "another directory in its place");
+        assert!(seen(&mut changes, || write("code", "1234")).await, "a save in that");
+        fs::remove_dir_all(at("code")).unwrap();
+        assert!(tokio::time::timeout(Duration::from_millis(200), changes.next()).await.is_err(), "gone");
+        assert!(seen(&mut changes, || write("code", "12345")).await, "back");
+        assert!(seen(&mut changes, || write("code", "123456")).await, "a save after it");
+    }
 }
