@@ -25,10 +25,13 @@ pub(crate) async fn create(
     let asked = feed_path(action)?; // before anything is made
     let client = Client::new(global)?;
     let path = place(COLLECTION, name)?;
-    let there = match options.update {
+    let mut there = match options.update {
         true => find(&client, &path).await?,
         false => None,
     };
+    if let Some(there) = &mut there {
+        read_into(&client, there).await;
+    }
     let old = there.as_ref().and_then(feed_of);
     let same = match &old {
         Some(old) if feed_path(old).ok().is_none_or(|old| old != asked) => {
@@ -66,8 +69,19 @@ pub(crate) async fn create(
         Some(millis) => format!(", fires next at {}", clock(millis)),
         None => String::new(),
     };
-    let done = if there.is_some() { "updated" } else { "created" };
+    let done = done(there.as_ref(), &written);
     said(global, &written, &format!("{done} {}{next}", shown(&written["name"])))
+}
+
+/// What a change has done, from the trigger before, if there was one, and after it.
+fn done(before: Option<&Value>, after: &Value) -> &'static str {
+    let is_active = |trigger: &Value| trigger[FEED]["status"]["active"].as_bool();
+    match (before.map(is_active), is_active(after)) {
+        (None, _) => "created",
+        // Flint's feeds are active after each change.
+        (Some(Some(false)), Some(true)) => "updated and resumed",
+        _ => "updated",
+    }
 }
 
 /// A trigger, if it exists.
@@ -209,6 +223,15 @@ mod tests {
         for none in [trigger(json!("")), trigger(json!(7)), json!({"annotations": []}), json!({})] {
             assert_eq!(feed_of(&none), None);
         }
+    }
+
+    #[test]
+    fn an_update_says_that_it_resumed() {
+        let trigger = |active: bool| json!({"feed": {"status": {"active": active}}});
+        assert_eq!(done(None, &trigger(true)), "created");
+        assert_eq!(done(Some(&trigger(false)), &trigger(true)), "updated and resumed");
+        assert_eq!(done(Some(&trigger(true)), &trigger(true)), "updated");
+        assert_eq!(done(Some(&json!({})), &trigger(true)), "updated", "it had no feed");
     }
 
     #[test]
