@@ -47,6 +47,9 @@ pub(crate) struct Wanted {
     pub(crate) references: Vec<Reference>,
 }
 
+/// Of an API; not among the names of other entities.
+const PATH_AND_METHOD: &str = "a path and method";
+
 /// Packed actions by name.
 pub(crate) type Packed = BTreeMap<String, package::Package>;
 
@@ -130,32 +133,38 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Refuses duplicate names.
+    /// Refuses duplicate names. Packages, actions outside of them, triggers and rules share theirs.
     fn check_names(&self, problems: &mut Problems) {
-        let mut seen: BTreeMap<(&str, String), &At> = BTreeMap::new();
-        let mut check = |sort: &'static str, name: String, at: &'a At| match seen.get(&(sort, name.clone())) {
-            Some(first) => {
-                let what = format!("there is a {sort} of this name already, in line {}", first.line);
-                problems.error(at.line, &at.key, what, "give one of them another name");
+        let mut seen: BTreeMap<(bool, String), (&str, &At)> = BTreeMap::new();
+        let mut check = |sort: &'static str, name: String, at: &'a At| {
+            let key = (sort == PATH_AND_METHOD, name);
+            match seen.get(&key) {
+                Some((first, its)) => {
+                    let what = format!("there is {first} of this name already, in line {}", its.line);
+                    let next = match *first == sort {
+                        true => "give one of them another name",
+                        false => {
+                            "give one of them another name: packages, actions, triggers and rules share names"
+                        }
+                    };
+                    problems.error(at.line, &at.key, what, next);
+                }
+                None => drop(seen.insert(key, (sort, at))),
             }
-            None => drop(seen.insert((sort, name), at)),
         };
         for package in &self.project.packages {
             let name = package.name.as_deref();
             if let Some(name) = name {
-                check("package", name.to_owned(), &package.at);
+                check("a package", name.to_owned(), &package.at);
             }
-            package.dependencies.iter().for_each(|one| check("package", one.name.clone(), &one.at));
-            package.actions.iter().for_each(|one| check("action", local(name, &one.name), &one.at));
-            package.sequences.iter().for_each(|one| check("action", local(name, &one.name), &one.at));
-            package.triggers.iter().for_each(|one| check("trigger", one.name.clone(), &one.at));
-            package.rules.iter().for_each(|one| check("rule", one.name.clone(), &one.at));
+            package.dependencies.iter().for_each(|one| check("a package", one.name.clone(), &one.at));
+            package.actions.iter().for_each(|one| check("an action", local(name, &one.name), &one.at));
+            package.sequences.iter().for_each(|one| check("an action", local(name, &one.name), &one.at));
+            package.triggers.iter().for_each(|one| check("a trigger", one.name.clone(), &one.at));
+            package.rules.iter().for_each(|one| check("a rule", one.name.clone(), &one.at));
             for one in &package.apis {
-                check(
-                    "path and method",
-                    entity::operation_name(&one.method, &one.base_path, &one.path),
-                    &one.at,
-                );
+                let name = entity::operation_name(&one.method, &one.base_path, &one.path);
+                check(PATH_AND_METHOD, name, &one.at);
             }
         }
     }

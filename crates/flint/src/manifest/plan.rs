@@ -108,7 +108,8 @@ pub(crate) async fn plan(
                 .map(|existing| (what, existing)),
             None => None,
         };
-        check_sorts(&entity, existing.as_ref().map(|(what, _)| *what), problems);
+        let named_so = existing.as_ref().map(|(what, _)| *what);
+        check_sorts(&entity, named_so.or_else(|| there.other(entity.what, &entity.name)), problems);
         plan.steps.push(step(entity.of_project(project), existing));
     }
     plan.steps.extend(deletions(there, gone));
@@ -148,15 +149,20 @@ pub(crate) async fn removal(there: &There, wanted: Wanted, project: Option<&str>
     Plan { project: project.map(str::to_owned), steps }
 }
 
-/// Refuses changes of type that the server cannot make.
+/// Refuses changes of type that the server cannot make. `existing` is what has the name.
 fn check_sorts(entity: &Entity, existing: Option<What>, problems: &mut Problems) {
-    let is = match (entity.what, existing) {
-        (What::Package, Some(What::Binding)) => "a binding",
-        (What::Binding, Some(What::Package)) => "a package",
-        _ => return,
+    let Some(existing) = existing.filter(|existing| *existing != entity.what) else { return };
+    let (is, command) = match (existing, entity.what) {
+        (What::Function, What::Sequence) | (What::Sequence, What::Function) | (What::Api, _) => return,
+        (What::Package, _) => ("a package", "package delete"),
+        (What::Binding, _) => ("a binding", "package delete"),
+        (What::Function, _) => ("a function", "rm"),
+        (What::Sequence, _) => ("a sequence", "sequence rm"),
+        (What::Trigger, _) => ("a trigger", "trigger delete"),
+        (What::Rule, _) => ("a rule", "rule delete"),
     };
     let what = format!("'{}' is {is} on the server, and does not become another", entity.name);
-    let next = format!("delete it first: flint package delete '{}'", entity.name);
+    let next = format!("delete it first: flint {command} '{}'", entity.name);
     problems.error(entity.at.line, &entity.at.key, what, &next);
 }
 

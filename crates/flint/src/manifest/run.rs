@@ -124,7 +124,11 @@ async fn carry_out(
             let told: Vec<_> = steps.map(|step| format!("{} {}", step.what.name(), step.name)).collect();
             print_line(&format!("done before it failed: {}", told.join(", ")))?;
         }
-        let earlier = failure.hint.clone().map(|hint| format!("{hint}; then ")).unwrap_or_default();
+        let earlier = match &failure.hint {
+            Some(hint) => format!("{hint}; then "),
+            None if may_pass(&failure) => String::new(),
+            None => "correct that; then ".to_owned(),
+        };
         let hint = format!(
             "{earlier}run the same command again: {done} of {} changes are done, and it goes on with the others",
             plan.changes()
@@ -135,6 +139,14 @@ async fn carry_out(
         print_line(&format!("done: {done} {}", if done == 1 { "change" } else { "changes" }))?;
     }
     Ok(Exit::Ok)
+}
+
+/// Whether a repetition alone may help.
+fn may_pass(failure: &Failure) -> bool {
+    let passes = ["timeout", "throttled", "unavailable", "internal", "refused", "feed_is_slow"];
+    failure.exit == Exit::Unreachable
+        || passes.contains(&failure.code.as_str())
+        || failure.message.contains("Concurrent modification")
 }
 
 /// Prints warnings.

@@ -148,6 +148,15 @@ impl There {
         }
     }
 
+    /// The type of an entity of another collection with this name, which prevents one of this type.
+    pub(crate) fn other(&self, what: What, name: &str) -> Option<What> {
+        if what == What::Api || self.of(what).contains_key(name) {
+            return None;
+        }
+        let all = [&self.packages, &self.actions, &self.triggers, &self.rules];
+        all.into_iter().find_map(|of_its_type| of_its_type.get(name)).map(|listed| listed.what)
+    }
+
     /// A complete entity; `None` if it is gone.
     pub(crate) async fn details(
         &self,

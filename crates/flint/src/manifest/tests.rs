@@ -16,7 +16,7 @@ use super::{
     plan::{Plan, Verb, step},
     problems::Problems,
     read::Reader,
-    server::{Existing, existing},
+    server::{Existing, Listed, There, existing},
     show,
     target::local,
 };
@@ -135,6 +135,12 @@ fn circles_and_doubled_names_are_refused() {
         ),
         ("packages: {p: {triggers: {t: {}}}, q: {triggers: {t: {}}}}", "trigger of this name"),
         ("packages: {p: {dependencies: {p: {location: /_/q}}}, q: {}}", "package of this name"),
+        ("packages: {p: {triggers: {t: {}}, rules: {t: {trigger: t, action: a}}}}", "a trigger of this name"),
+        ("packages: {p: {triggers: {p: {}}}}", "a package of this name already, in line 1"),
+        (
+            "packages: {default: {actions: {t: {function: hello.js}}, triggers: {t: {}}}}",
+            "an action of this name",
+        ),
         ("packages: {p: {apis: {x: {b: {r: {a: get, b: GET}}}}}}", "path and method of this name"),
         (
             "packages: {p: {dependencies: {a: {location: /_/b}, b: {location: /_/q}}}, q: {}}",
@@ -146,6 +152,23 @@ fn circles_and_doubled_names_are_refused() {
     ] {
         let message = refused(text);
         assert!(message.contains(what), "{text}: {message}");
+    }
+}
+
+#[test]
+fn a_name_of_another_type_on_the_server_is_found() {
+    let listed = |what| Listed { what, annotations: Map::new() };
+    let there = There {
+        triggers: [("t".to_owned(), listed(What::Trigger))].into(),
+        packages: [("b".to_owned(), listed(What::Binding))].into(),
+        ..There::default()
+    };
+    assert_eq!(there.other(What::Function, "t"), Some(What::Trigger));
+    assert_eq!(there.other(What::Rule, "b"), Some(What::Binding));
+    for (what, name) in
+        [(What::Trigger, "t"), (What::Package, "b"), (What::Function, "p/t"), (What::Api, "t")]
+    {
+        assert_eq!(there.other(what, name), None, "{name}");
     }
 }
 
