@@ -38,6 +38,23 @@ pub(crate) async fn collect(
     })
 }
 
+/// The same for a body that is code, or JSON around it, of which `max_code` bytes are allowed.
+pub(crate) async fn collect_code(
+    body: HttpBody,
+    limit: u64,
+    max_code: u64,
+    arrival: Option<Arrival<'_>>,
+) -> Result<Bytes, ApiError> {
+    flint_request_body::read(body, limit, arrival).await.map_err(|unread| match unread {
+        Unread::TooLarge { size } => {
+            // In JSON it is base64, with a third more bytes.
+            let size = if limit > max_code { size / 4 * 3 } else { size };
+            ControllerError::TooLarge { what: "exec", size, allowed: max_code }.into()
+        }
+        unread => unread.into(),
+    })
+}
+
 /// A request's body as executors take it: small ones whole, large ones as a stream that ends with an error beyond `limit`, or when it
 /// comes too slowly.
 pub(crate) async fn incoming(

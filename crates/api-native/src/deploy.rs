@@ -22,7 +22,7 @@ use serde::Deserialize;
 use crate::{
     Native,
     auth::Tenant,
-    body::{collect, written},
+    body::{collect_code, written},
     error::{ApiError, Asked, Path, is_object, no_object},
     functions::path_of,
     resource::{CodeUpload, DeployRequest, DeployResult, FunctionResource, LimitsPatch, ProgressLine},
@@ -114,7 +114,7 @@ async fn read(
     let essence = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let max_code = native.controller.config().limits.bounds.max_code.as_u64();
     if essence == "application/json" {
-        let body = collect(body, max_code / 3 * 4 + AROUND_CODE, arrival).await?;
+        let body = collect_code(body, max_code / 3 * 4 + AROUND_CODE, max_code, arrival).await?;
         if !is_object(&body) {
             return Err(no_object());
         }
@@ -147,7 +147,7 @@ async fn read(
         LimitsPatch { memory_mb: query.memory_mb, timeout_ms: query.timeout_ms, ..LimitsPatch::default() };
     let request =
         DeployRequest { kind: query.kind, main: query.main, contract, limits, ..DeployRequest::default() };
-    let content = collect(body, max_code, arrival).await?;
+    let content = collect_code(body, max_code, max_code, arrival).await?;
     Ok(Upload { request, code: Some((format, content)) })
 }
 

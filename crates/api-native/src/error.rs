@@ -12,6 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use flint_controller::{ControllerError, ErrorKind};
+use flint_model::ByteSize;
 use flint_request_body::{Arrival, NoRoom, Unread, read};
 use serde::de::DeserializeOwned;
 
@@ -152,7 +153,11 @@ impl From<ControllerError> for ApiError {
             ErrorKind::NotImplemented => (StatusCode::NOT_IMPLEMENTED, "not_implemented"),
             ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
         };
-        let refusal = Self::new(status, code, error.cause().unwrap_or_else(|| error.to_string()));
+        let message = match error {
+            ControllerError::TooLarge { what: "exec", size, allowed } => code_is_too_large(size, allowed),
+            _ => error.cause().unwrap_or_else(|| error.to_string()),
+        };
+        let refusal = Self::new(status, code, message);
         let mut refusal = match hint(&error) {
             Some(hint) => refusal.hint(hint),
             None => refusal,
@@ -200,8 +205,14 @@ fn hint(error: &ControllerError) -> Option<&'static str> {
             "the server's bounds are configuration keys limits.*; `flint config limits` shows them"
         }
         ControllerError::TooLarge { what: "secret", .. } => "the server's bound is secrets.max_size",
+        ControllerError::TooLarge { what: "exec", .. } => {
+            "leave out what the function does not need (.flintignore), or ask the operator for more"
+        }
+        ControllerError::TooLarge { what: "parameters" | "annotations", .. } => {
+            "the server's bound is limits.max_parameters; the operator gives a namespace another with `flint namespace limits`"
+        }
         ControllerError::TooLarge { .. } => {
-            "the server's bounds are limits.max_code, limits.max_parameters, limits.max_payload and limits.max_body; the operator gives a namespace others with `flint namespace limits`"
+            "the server's bounds are limits.max_payload for JSON and limits.max_body for other bodies; the operator gives a namespace another limits.max_payload with `flint namespace limits`"
         }
         ControllerError::Rate { .. } => {
             "wait for the next minute; the operator raises it by limits.invocations_per_minute, or with `flint namespace limits`"
@@ -215,6 +226,15 @@ fn hint(error: &ControllerError) -> Option<&'static str> {
         ControllerError::Store(_) | ControllerError::Internal(_) => "the server's log has the cause",
         _ => return None,
     })
+}
+
+/// Code beyond its limit, in megabytes unless that would look the same.
+fn code_is_too_large(size: u64, allowed: u64) -> String {
+    let shown = match size >> 20 > allowed >> 20 {
+        true => format!("{} MB", size >> 20),
+        false => format!("{size} bytes"),
+    };
+    format!("the code is {shown}; limits.max_code is {}", ByteSize::bytes(allowed))
 }
 
 impl IntoResponse for ApiError {
@@ -355,6 +375,16 @@ mod tests {
         assert_eq!(sent(body).await, Err(StatusCode::REQUEST_TIMEOUT));
         let large = vec![b' '; MOST_JSON as usize + 1];
         assert_eq!(sent(large.into()).await, Err(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+
+    #[test]
+    fn code_that_is_too_large_is_said_with_the_key_that_bounds_it() {
+        let refused = |size| {
+            let error = ControllerError::TooLarge { what: "exec", size, allowed: 48 << 20 };
+            ApiError::from(error).into_detail().message
+        };
+        assert_eq!(refused(60 << 20), "the code is 60 MB; limits.max_code is 48 MB");
+        assert_eq!(refused((48 << 20) + 1), "the code is 50331649 bytes; limits.max_code is 48 MB");
     }
 
     #[tokio::test]
