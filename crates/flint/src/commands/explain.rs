@@ -219,7 +219,9 @@ fn activation(record: &ActivationResource) -> String {
         rows.push(("answer", result.get().chars().take(400).collect()));
     }
     let head: Vec<_> = rows.iter().map(|(label, text)| format!("{label:<9} {text}")).collect();
-    format!("activation {}\n{}\n\n{}", record.id, head.join("\n"), draw_timeline(&record.timeline))
+    let repeated = !record.attempts.is_empty() || record.annotations.contains_key("attempt");
+    let timeline = draw_timeline(&record.timeline, repeated);
+    format!("activation {}\n{}\n\n{timeline}", record.id, head.join("\n"))
 }
 
 fn function(explanation: &FunctionExplanation) -> String {

@@ -7,14 +7,15 @@ use super::human_duration;
 /// Width of the longest time.
 const WIDTH: usize = 56;
 
-/// One line per phase: its name, its length, and a bar between arrival and end.
+/// One line per phase: its name, its length, and a bar between arrival and end. A call that is `repeated` was
+/// on disk between its attempts.
 ///
 /// ```text
 /// admit         21 µs  ▏
 /// start     12.10 ms   ████████████████
 /// ```
-pub(crate) fn draw_timeline(timeline: &Timeline) -> String {
-    let phases = phases(timeline);
+pub(crate) fn draw_timeline(timeline: &Timeline, repeated: bool) -> String {
+    let phases = phases(timeline, repeated);
     let Some(total) = phases.last().map(|phase| phase.end) else {
         return "no station was recorded".to_owned();
     };
@@ -46,9 +47,17 @@ struct Phase {
 }
 
 /// The time between consecutive stations.
-fn phases(timeline: &Timeline) -> Vec<Phase> {
+fn phases(timeline: &Timeline, repeated: bool) -> Vec<Phase> {
+    let first = match repeated {
+        true => ("wait", "on disk, waiting for its attempt", timeline.queued),
+        false => {
+            let meaning =
+                "authenticated, within limits, parameters merged; an accepted call is on disk until its turn";
+            ("admit", meaning, timeline.queued)
+        }
+    };
     let stations = [
-        ("admit", "authenticated, within limits, parameters merged", timeline.queued),
+        first,
         ("place", "waited for an instance, or for the right to start one", timeline.placed),
         ("start", "the sandbox and the runtime came up", timeline.started),
         ("restore", "the snapshot was resumed", timeline.restored),
@@ -81,7 +90,7 @@ mod tests {
             collected: Some(1000),
             ..Default::default()
         };
-        let text = draw_timeline(&timeline);
+        let text = draw_timeline(&timeline, false);
         let lines: Vec<_> = text.lines().collect();
         assert!(
             lines[0].starts_with("admit") && lines[1].starts_with("place") && lines[2].starts_with("run"),
@@ -89,6 +98,8 @@ mod tests {
         );
         assert!(lines[2].contains(&"█".repeat(WIDTH * 8 / 10)), "{text}");
         assert!(text.contains("1.00 ms") && !text.contains("restore"), "{text}");
-        assert_eq!(draw_timeline(&Timeline::default()), "no station was recorded");
+        assert_eq!(draw_timeline(&Timeline::default(), false), "no station was recorded");
+        let text = draw_timeline(&timeline, true);
+        assert!(text.starts_with("wait ") && text.contains("on disk") && !text.contains("admit"), "{text}");
     }
 }
