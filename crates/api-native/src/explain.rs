@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use flint_executor::{Executor, Prepared};
-use flint_model::{Function, Isolation, Network, Reuse, Start, Strategy};
+use flint_model::{Function, Isolation, Network, Reuse, Start, Strategy, WasmOptions};
 
 use crate::{
     Native,
@@ -172,16 +172,43 @@ fn reasons(function: &Function, strategy: &Strategy) -> Vec<String> {
         }
         Reuse::Never => "an instance serves one call and is gone: no call sees what another has left behind",
     };
-    let network = match function.network {
-        Network::None => "it may connect to nothing but itself; `--network egress` gives it the outside",
-        Network::Egress => {
-            "it may connect to public addresses by NAT, not to this host or to other functions"
+    let network = match (strategy.isolation, function.network) {
+        (Isolation::Wasm, _) => for_wasm(&function.wasm),
+        (_, Network::None) => {
+            "network none: it may connect to nothing but itself; `--network egress` gives it the outside"
+                .to_owned()
+        }
+        (_, Network::Egress) => {
+            "network egress: it may connect to public addresses by NAT, not to this host or to other functions"
+                .to_owned()
         }
     };
     vec![
         format!("contract {}: that is how its code takes a call", function.contract),
         format!("isolation {}, start {} ({start_said}): {start}", strategy.isolation, strategy.start),
         format!("reuse {} ({reuse_said}): {reuse}", strategy.reuse),
-        format!("network {}: {network}", function.network),
+        network,
     ]
+}
+
+/// WebAssembly has no network, whatever the function asks for; only granted requests.
+fn for_wasm(granted: &WasmOptions) -> String {
+    if granted.allow_hosts.is_empty() {
+        return "no network: `--allow-host HOST` lets it send HTTP requests there".to_owned();
+    }
+    let hosts: Vec<_> = granted.allow_hosts.iter().map(ToString::to_string).collect();
+    format!("no network: it may send HTTP requests to {}, and not to private addresses", hosts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn webassembly_is_said_to_have_no_network() {
+        let mut granted = WasmOptions::default();
+        assert!(for_wasm(&granted).contains("--allow-host"));
+        granted.allow_hosts = vec!["example.com".parse().unwrap()];
+        assert!(for_wasm(&granted).contains("requests to ") && for_wasm(&granted).contains("example.com"));
+    }
 }
