@@ -21,11 +21,14 @@ mod suite;
 pub(crate) mod tied;
 mod wasm;
 
-use std::{io::ErrorKind, path::Path};
+use std::{io::ErrorKind, path::Path, time::Duration};
 
 use anyhow::{Context as _, bail};
 use flint_lab::{Report, RunFolder};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::timeout,
+};
 
 use janitor::Janitor;
 use run::Run;
@@ -35,6 +38,9 @@ use crate::{
     output::{print_json, print_line, tell},
 };
 pub(crate) use run::{Effort, Size};
+
+/// How long a signal may take to be seen that has ended a program which a measurement has started.
+const SEEN_WITHIN: Duration = Duration::from_millis(200);
 
 /// All experiments, with what they measure.
 pub(crate) fn experiments() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -68,13 +74,18 @@ pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow:
     tell_what_is_left_out();
     let mut run = Run::begin(experiment, effort)?;
     let _janitor = Janitor::start()?;
+    let mut interrupts = Interrupts::listen().context("waiting for signals")?;
     // Dropping the measurement stops its servers, back ends and groups.
-    let measured = tokio::select! {
-        report = measure(experiment, &mut run) => report,
-        signal = interrupted() => {
-            signal.context("waiting for signals")?;
-            bail!("interrupted: with --out, the same command goes on from here");
-        }
+    let mut measured = tokio::select! {
+        report = measure(experiment, &mut run) => Some(report),
+        () = interrupts.next() => None,
+    };
+    // Ctrl-C also ends the programs that a measurement has started, whose failures may be seen first.
+    if matches!(measured, Some(Err(_))) && timeout(SEEN_WITHIN, interrupts.next()).await.is_ok() {
+        measured = None;
+    }
+    let Some(measured) = measured else {
+        bail!("interrupted: with --out, the same command goes on from here");
     };
     let out = run.effort.out.clone();
     let report = run.end(measured?).await?;
@@ -121,12 +132,23 @@ async fn measure(experiment: &str, run: &mut Run) -> anyhow::Result<Report> {
     measured.inspect_err(|_| run.folder.forget())
 }
 
-/// Returns when this process is asked to stop.
-async fn interrupted() -> std::io::Result<()> {
-    let mut asked = signal(SignalKind::terminate())?;
-    tokio::select! {
-        pressed = tokio::signal::ctrl_c() => pressed,
-        _ = asked.recv() => Ok(()),
+/// Requests to this process to stop.
+struct Interrupts {
+    pressed: Signal,
+    asked: Signal,
+}
+
+impl Interrupts {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self { pressed: signal(SignalKind::interrupt())?, asked: signal(SignalKind::terminate())? })
+    }
+
+    /// Returns when there is one.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.pressed.recv() => {}
+            _ = self.asked.recv() => {}
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
+use flint_api_native::resource::ErrorBody;
 use flint_lab::{ArmError, ProcessTree};
 use serde_json::Value;
 use tokio::{io::AsyncReadExt as _, io::AsyncWriteExt as _, net::TcpStream};
@@ -22,6 +23,16 @@ const OURS: &str = "FLINT_";
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long it may take to stop when asked.
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
+
+/// What the CLI says about a failure; of an error in JSON, its message.
+fn refusal(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    let last = said.trim().lines().last().unwrap_or_default();
+    match serde_json::from_str::<ErrorBody>(last) {
+        Ok(body) => body.error.message,
+        Err(_) => said.trim().to_owned(),
+    }
+}
 
 /// A running server, stopped on drop.
 pub(super) struct Server {
@@ -121,11 +132,7 @@ impl Server {
             .args(options)
             .output()
             .context("running flint deploy")?;
-        ensure!(
-            output.status.success(),
-            "deploying {name} failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        ensure!(output.status.success(), "deploying {name} failed: {}", refusal(&output.stderr));
         serde_json::from_slice(&output.stdout).context("reading what flint deploy said")
     }
 
