@@ -71,8 +71,8 @@ async fn project(global: &Global, args: &DeployArgs) -> anyhow::Result<Exit> {
     manifest::deploy(global, &args.manifest, &given.params).await
 }
 
-/// Attempts at a deploy that conflicts with concurrent ones. One of the competitors succeeds each time.
-const ATTEMPTS: u32 = 10;
+/// Attempts at a write that conflicts with concurrent ones. One of the competitors succeeds each time.
+pub(super) const ATTEMPTS: u32 = 10;
 /// Delay before the second attempt; it grows by this with each further one.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
 
@@ -92,9 +92,7 @@ pub(crate) async fn upload(
             Err(failure) if is_race(&failure) => {}
             ended => return ended.map_err(|failure| in_no_package(failure, &package.name)),
         }
-        // Jitter, so that competitors do not retry at the same moment.
-        let apart = Duration::from_millis(u64::from(std::process::id() % 10) * 50);
-        tokio::time::sleep(BETWEEN_ATTEMPTS * attempt + apart).await;
+        pause_after(attempt).await;
     }
     send(client, package, body, &mut told).await.map_err(|failure| match is_race(&failure) {
         true => Failure {
@@ -116,8 +114,15 @@ fn in_no_package(failure: Failure, name: &str) -> Failure {
     }
 }
 
+/// Waits before the next attempt.
+pub(super) async fn pause_after(attempt: u32) {
+    // Jitter, so that competitors do not retry at the same moment.
+    let apart = Duration::from_millis(u64::from(std::process::id() % 10) * 50);
+    tokio::time::sleep(BETWEEN_ATTEMPTS * attempt + apart).await;
+}
+
 /// Whether the function was written concurrently.
-fn is_race(failure: &Failure) -> bool {
+pub(super) fn is_race(failure: &Failure) -> bool {
     let is_written =
         |words: &str| words.contains("already exists") || words.starts_with("Concurrent modification");
     failure.code == "conflict" && is_written(&failure.message)
