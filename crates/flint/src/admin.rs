@@ -205,7 +205,7 @@ pub(crate) fn check_data(data_dir: &Path) -> Result<(), Failure> {
         std::fs::read_dir(data_dir).err().filter(|error| error.kind() == io::ErrorKind::PermissionDenied);
     Err(match closed {
         Some(error) => Failure::local(format!("cannot look into {}: {error}", data_dir.display()))
-            .hint("only the user that runs the server may manage it; try it as that user"),
+            .hint(OperatorFile::FOR_ITS_USER),
         None => Failure::new(Exit::Usage, NO_DATA, format!("there is no data in {}", data_dir.display()))
             .hint("name the data directory with --data-dir; `flint up` makes a new one"),
     })

@@ -28,22 +28,29 @@ pub(crate) struct OperatorFile {
 }
 
 impl OperatorFile {
+    /// The next step for who may not read the data.
+    pub(crate) const FOR_ITS_USER: &str =
+        "only the user that runs the server may manage it; try it as that user";
+
     /// Reads the file, if it exists.
     pub(crate) fn read(data_dir: &Path) -> Result<Option<Self>, Failure> {
         let path = data_dir.join(FILE);
-        let text = match fs::read_to_string(&path) {
+        let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
-                return Err(Failure::local(format!("cannot read {}: {error}", path.display()))
-                    .hint("only the user that runs the server may manage it; try it as that user"));
+                let failure = Failure::local(format!("cannot read {}: {error}", path.display()));
+                return Err(match error.kind() {
+                    io::ErrorKind::PermissionDenied => failure.hint(Self::FOR_ITS_USER),
+                    _ => failure,
+                });
             }
         };
         let wrong = || {
             Failure::local(format!("{} is not what Flint wrote", path.display()))
                 .hint("remove it; the next start makes a new key")
         };
-        let file: Self = serde_json::from_str(&text).map_err(|_| wrong())?;
+        let file: Self = serde_json::from_slice(&text).map_err(|_| wrong())?;
         ApiKey::parse(&file.key).is_some().then_some(Some(file)).ok_or_else(wrong)
     }
 
@@ -115,7 +122,10 @@ mod tests {
         assert_eq!(OperatorFile::read_or_make(dir.path()).unwrap().key(), made.key());
         assert!(made.api_key().is_some());
         assert_eq!(fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode() & 0o777, 0o600);
-        fs::write(dir.path().join(FILE), "{}").unwrap();
-        assert!(OperatorFile::read(dir.path()).is_err());
+        for damaged in [&b"{}"[..], b"\xff\xfe", b""] {
+            fs::write(dir.path().join(FILE), damaged).unwrap();
+            let refused = OperatorFile::read(dir.path()).unwrap_err();
+            assert!(refused.hint.is_some_and(|hint| hint.starts_with("remove it")));
+        }
     }
 }
