@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flint_model::ByteSize;
+use http::{HeaderName, HeaderValue};
 use serde_json::{Value, value::RawValue};
 
 /// A size of memory: `256` (MiB) or with a unit, `256MB`, `1GB`. Whole mebibytes.
@@ -100,11 +101,19 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
+/// Headers that say where the request ends, or are about the connection: with others than flint's own, the
+/// server would wait for bytes that never come.
+const OF_THE_CONNECTION: &[&str] =
+    &["content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "upgrade"];
+
 /// `Name: value`, as curl takes it.
-pub(crate) fn header(text: &str) -> Result<(http::HeaderName, http::HeaderValue), String> {
+pub(crate) fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) =
         text.split_once(':').ok_or_else(|| format!("'{text}' has no ':': write 'Name: value'"))?;
-    let name = name.trim().parse().map_err(|_| format!("'{name}' is not a header's name"))?;
+    let name: HeaderName = name.trim().parse().map_err(|_| format!("'{name}' is not a header's name"))?;
+    if OF_THE_CONNECTION.contains(&name.as_str()) {
+        return Err(format!("'{name}' is between the client and the server, and set by flint"));
+    }
     let value = value.trim().parse().map_err(|_| format!("'{}' cannot be a header's value", value.trim()))?;
     Ok((name, value))
 }
@@ -131,6 +140,18 @@ mod tests {
         assert_eq!(duration(" 2m "), Ok(Duration::from_secs(120)));
         for bad in ["", "60", "s", "-1s", "1h30", "1e9s", "nan s", "1.2.3s"] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn headers_that_frame_the_request_are_refused() {
+        let (name, value) = header("X-Mine:  a: b ").unwrap();
+        assert_eq!((name.as_str(), value.as_bytes()), ("x-mine", &b"a: b"[..]));
+        assert!(header("Host: example.com").is_ok());
+        for bad in
+            ["Content-Length: 5", "transfer-encoding: chunked", "Connection: close", "nonsense", "a b: c"]
+        {
+            assert!(header(bad).is_err(), "{bad}");
         }
     }
 
