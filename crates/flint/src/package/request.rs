@@ -38,6 +38,11 @@ pub(crate) struct Package {
 /// Blocks.
 pub(crate) fn package(path: &Path, args: FunctionArgs, told: &dyn Fn(&str)) -> Result<Package, Failure> {
     let meta = fs::metadata(path).map_err(|error| cannot_read(path, &error))?;
+    if !meta.is_dir() && !meta.is_file() {
+        // A pipe without a writer never ends, nor do some devices.
+        return Err(Failure::usage(format!("{} is neither a file nor a directory", path.display()))
+            .hint("write the code to a file, and deploy that"));
+    }
     let (code, guess, args, notes) = match (meta.is_dir(), toolchain::of_file(path, &args)) {
         (true, _) => directory(path, args, told)?,
         (false, Some(language)) => built(language, path, args, told)?,
@@ -186,6 +191,8 @@ mod tests {
             message(package(Path::new("/nowhere/a.js"), FunctionArgs::default(), &|_| {}))
                 .contains("/nowhere/a.js")
         );
+        let zero = message(package(Path::new("/dev/zero"), FunctionArgs::default(), &|_| {}));
+        assert!(zero.contains("neither a file"), "{zero}");
         let dir = tempfile::tempdir().unwrap();
         assert!(message(package(dir.path(), FunctionArgs::default(), &|_| {})).contains("no files"));
         fs::write(dir.path().join("data.bin"), "x").unwrap();
