@@ -6,20 +6,25 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use ignore::WalkBuilder;
+use ignore::{WalkBuilder, gitignore::GitignoreBuilder};
 
 use crate::{failure::Failure, output::human_size};
+
+/// The file of patterns to exclude, in the syntax of .gitignore.
+const IGNORE_FILE: &str = ".flintignore";
 
 /// Never part of a function: version control, editors, caches bound to the machine that wrote them, and
 /// Flint's own files.
 const LEFT_OUT: &[&str] =
-    &[".git", ".hg", ".svn", ".DS_Store", ".idea", ".vscode", "__pycache__", ".flintignore"];
+    &[".git", ".hg", ".svn", ".DS_Store", ".idea", ".vscode", "__pycache__", IGNORE_FILE];
 /// Excluded at the top level only.
 const LEFT_OUT_AT_TOP: &[&str] = &["flint.toml", "flint.json"];
 
 /// Maximum size of a file, and of all files of a directory. Servers accept much less, unless configured
 /// otherwise.
 pub(crate) const LARGEST: u64 = 4 << 30;
+
+const ONE_A_LINE: &str = "write .flintignore like a .gitignore: one pattern a line";
 
 /// An entry to pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +61,7 @@ pub(crate) fn of_directory(directory: &Path) -> Result<Contents, Failure> {
     let mut contents = Contents::default();
     let mut walk = WalkBuilder::new(&root);
     walk.standard_filters(false)
-        .add_custom_ignore_filename(".flintignore")
+        .add_custom_ignore_filename(IGNORE_FILE)
         .follow_links(false)
         .filter_entry(|entry| {
             let name = entry.file_name().to_string_lossy();
@@ -68,10 +73,11 @@ pub(crate) fn of_directory(directory: &Path) -> Result<Contents, Failure> {
     for entry in walk.build() {
         let entry =
             entry.map_err(|error| Failure::usage(format!("cannot read {}: {error}", directory.display())))?;
-        // An invalid pattern is an error: ignoring it would include what it was to exclude.
+        if entry.file_type().is_some_and(|kind| kind.is_dir()) {
+            check_patterns(entry.path())?;
+        }
         if let Some(error) = entry.error() {
-            return Err(Failure::usage(error.to_string())
-                .hint("write .flintignore like a .gitignore: one pattern a line"));
+            return Err(Failure::usage(error.to_string()).hint(ONE_A_LINE));
         }
         if entry.depth() == 0 {
             continue;
@@ -104,6 +110,30 @@ pub(crate) fn of_directory(directory: &Path) -> Result<Contents, Failure> {
         contents.entries.push(Entry { name, path: path.to_owned(), what });
     }
     Ok(contents)
+}
+
+/// Refuses an invalid pattern in a directory's .flintignore, which would include what it was to exclude. The
+/// walk takes some of them, as git does.
+fn check_patterns(directory: &Path) -> Result<(), Failure> {
+    let file = directory.join(IGNORE_FILE);
+    let bytes = match fs::read(&file) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(cannot_read(&file, &error)),
+    };
+    let wrong = |line: usize, why: &str| {
+        Failure::usage(format!("{}, line {line}: {why}", file.display())).hint(ONE_A_LINE)
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        let before = &bytes[..error.valid_up_to()];
+        wrong(before.iter().filter(|byte| **byte == b'\n').count() + 1, "it is not UTF-8")
+    })?;
+    let mut patterns = GitignoreBuilder::new(directory);
+    patterns.allow_unclosed_class(false);
+    for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
+        patterns.add_line(None, line).map_err(|error| wrong(number, &error.to_string()))?;
+    }
+    Ok(())
 }
 
 /// A link's text, if it is relative and leads to an existing file within `root`.
@@ -227,7 +257,13 @@ mod tests {
         // An exclusion must not fail silently because of a typing error.
         fs::write(dir.path().join(".flintignore"), "dist/\nnotes[z-a].md\n").unwrap();
         let said = of_directory(dir.path()).unwrap_err().message;
-        assert!(said.contains(".flintignore") && said.contains("notes[z-a].md"), "{said}");
+        assert!(said.contains(".flintignore, line 2") && said.contains("notes[z-a].md"), "{said}");
+        for bad in [&b"# fine\n["[..], b"\na[\n", b"*.md\n\xff.env\n"] {
+            fs::write(dir.path().join(".flintignore"), "*.md\n").unwrap();
+            fs::write(dir.path().join("a/.flintignore"), bad).unwrap();
+            let said = of_directory(dir.path()).unwrap_err().message;
+            assert!(said.contains("a/.flintignore, line 2"), "{said}");
+        }
     }
 
     #[test]
