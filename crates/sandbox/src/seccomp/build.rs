@@ -126,7 +126,7 @@ fn own(kind: u32) -> Vec<sock_filter> {
 fn limits() -> Vec<sock_filter> {
     vec![
         argument(1),
-        jump(BPF_JEQ, libc::RLIMIT_CORE as u32, 0, 4),
+        jump(BPF_JEQ, libc::RLIMIT_CORE, 0, 4),
         // Whether there is a new limit.
         argument(2),
         jump(BPF_JEQ, 0, 0, 3),

@@ -29,7 +29,7 @@ pub(super) fn verdicts() -> Vec<Verdict> {
         (libc::SYS_prctl, Check::Prctl),
         // A limit of 1 keeps the kernel from starting a program of the host for a core dump; 0 does not.
         (libc::SYS_prlimit64, Check::Limits),
-        (libc::SYS_setrlimit, Check::Except { argument: 0, value: RLIMIT_CORE as u32, errno: 0 }),
+        (libc::SYS_setrlimit, Check::Except { argument: 0, value: RLIMIT_CORE, errno: 0 }),
         // As for inotify below.
         (libc::SYS_fcntl, Check::Except { argument: 1, value: F_NOTIFY as u32, errno: EPERM }),
         // It would drop from the page cache what others are reading.
