@@ -21,7 +21,7 @@ def test_a_package_is_created_bound_shown_and_deleted(world):
     table = world.ok("package", "list").text
     claim("/guest/tools" in table and "yes" in table, table)
     claim(world.ok("package", "list", "nobody").text.strip() == "none")
-    world.refused(4, "Package not empty (contains 1 entity)", arguments=["package", "delete", "tools"])
+    world.refused(4, "Package not empty (contains 1 entity)", "--force", arguments=["package", "delete", "tools"])
     claim(world.ok("package", "delete", "mine").text.strip() == "deleted mine")
     claim(world.ok("package", "delete", "tools", "--force").text.strip() == "deleted tools")
     world.refused(4, "there is no function", arguments=["invoke", "tools/echo"])

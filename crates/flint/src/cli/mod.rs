@@ -62,17 +62,20 @@ fn parsed() -> Result<Cli, clap::Error> {
 }
 
 /// The grammar of the command line. Empty variables (FLINT_URL, FLINT_AUTH, FLINT_CONFIG), as scripts may
-/// leave them, count as not set.
+/// leave them, count as not set. A negative number after an option is its value, and refused as that.
 fn grammar() -> clap::Command {
-    unless_empty(Cli::command())
+    each_arg(Cli::command(), |arg| {
+        let is_empty = arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+        let arg = if is_empty { arg.env(None::<&'static str>) } else { arg };
+        match arg.get_action().takes_values() && !arg.is_positional() {
+            true => arg.allow_negative_numbers(true),
+            false => arg,
+        }
+    })
 }
 
-fn unless_empty(command: clap::Command) -> clap::Command {
-    let read = |arg: clap::Arg| {
-        let is_empty = arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
-        if is_empty { arg.env(None::<&'static str>) } else { arg }
-    };
-    command.mut_args(read).mut_subcommands(unless_empty)
+fn each_arg(command: clap::Command, change: fn(clap::Arg) -> clap::Arg) -> clap::Command {
+    command.mut_args(change).mut_subcommands(|command| each_arg(command, change))
 }
 
 /// Prints help or the like, or a usage error, which exits with code 2.
@@ -238,6 +241,15 @@ mod tests {
         let failure = usage_failure(&error);
         assert!(failure.exit == Exit::Usage && failure.message.contains("<NAME>"), "{failure}");
         assert!(!failure.message.starts_with("error") && failure.hint.unwrap().starts_with("Usage: "));
+    }
+
+    #[test]
+    fn a_negative_number_is_refused_as_the_value_that_it_is() {
+        for words in ["deploy f.js --memory -1", "list -n -1"] {
+            let words = std::iter::once("flint").chain(words.split(' '));
+            let error = grammar().try_get_matches_from(words).err().unwrap();
+            assert!(!error.render().to_string().contains("-- -1"), "{error}");
+        }
     }
 
     #[test]

@@ -63,16 +63,23 @@ impl Client {
     }
 }
 
-pub(super) fn refused(status: StatusCode, message: String) -> Failure {
+/// The API's own advice for a package that is not empty; the option has another name here.
+const FORCE: &str = " Set force param or delete package contents.";
+
+pub(super) fn refused(status: StatusCode, mut message: String) -> Failure {
     let (code, hint) = match status {
         StatusCode::BAD_REQUEST => ("invalid", None),
         StatusCode::UNAUTHORIZED => {
             ("unauthenticated", Some("give a key with --auth, FLINT_AUTH or ~/.config/flint/auth"))
         }
         StatusCode::FORBIDDEN => ("forbidden", None),
-        StatusCode::NOT_FOUND => ("not_found", Some("`list` names those that are there")),
+        StatusCode::NOT_FOUND => ("not_found", None),
         StatusCode::CONFLICT if message.contains("already exists") => {
             ("conflict", Some("say --update to change it"))
+        }
+        StatusCode::CONFLICT if message.contains(FORCE) => {
+            message = message.replace(FORCE, "");
+            ("conflict", Some("say --force to delete what is in it too, or delete that first"))
         }
         StatusCode::CONFLICT => ("conflict", None),
         StatusCode::PAYLOAD_TOO_LARGE => ("too_large", None),
@@ -96,6 +103,8 @@ mod tests {
             ("conflict", Some("say --update to change it"))
         );
         let full = "Package not empty (contains 1 entity). Set force param or delete package contents.";
-        assert_eq!(refused(StatusCode::CONFLICT, full.to_owned()).hint, None);
+        let failure = refused(StatusCode::CONFLICT, full.to_owned());
+        assert_eq!(failure.message, "Package not empty (contains 1 entity).");
+        assert!(failure.hint.is_some_and(|hint| hint.contains("--force")));
     }
 }

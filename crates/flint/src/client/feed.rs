@@ -24,9 +24,16 @@ impl Client {
             body.insert("authKey".to_owned(), json!(key));
         }
         let path = format!("{path}?blocking=true&result=true");
-        let failed = |failure: Failure| Failure {
-            message: format!("the feed {action} has not done it: {}", failure.message),
-            ..failure
+        let failed = |failure: Failure| {
+            let is_missing = failure.code == "not_found";
+            let failed = Failure {
+                message: format!("the feed {action} has not done it: {}", failure.message),
+                ..failure
+            };
+            match is_missing {
+                true => failed.hint("`flint package get /NAMESPACE/PACKAGE` shows the feeds of a package"),
+                false => failed,
+            }
         };
         let answer = self.entity(Method::POST, &path, Some(&body.into())).await.map_err(failed)?;
         match answer.get("activationId") {

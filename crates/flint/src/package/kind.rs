@@ -129,7 +129,13 @@ fn python_of(name: &str) -> Option<String> {
 }
 
 /// The error for a directory or archive without a known entry file.
-pub(crate) fn unknown(path: &Path) -> Failure {
+pub(crate) fn unknown(path: &Path, format: CodeFormat) -> Failure {
+    if format == CodeFormat::TarGz {
+        let what = format!("{} is a tar.gz, into which flint does not look for its runtime", path.display());
+        return Failure::usage(what).hint(
+            "say which runtime it is for with --kind (nodejs, python, java, go, php, ruby, native), or deploy the directory or a zip",
+        );
+    }
     Failure::usage(format!("cannot tell from its content which runtime {} is for", path.display())).hint(
         "say it with --kind (nodejs, python, java, go, php, ruby, native) or in flint.toml; by itself flint recognises index.js or package.json, __main__.py or main.py, .class or .java files, and an executable named exec",
     )
@@ -178,6 +184,8 @@ mod tests {
         assert!(failure.message.contains("notes.txt") && failure.hint.is_some());
         assert!(guess("a.ts", b"export {}").unwrap_err().hint.unwrap().contains("esbuild"));
         assert!(guess("broken.zip", b"not a zip").is_err());
+        let failure = unknown(Path::new("a.tgz"), CodeFormat::TarGz);
+        assert!(failure.message.contains("a.tgz") && failure.hint.unwrap().contains("--kind"));
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(crate) fn package(path: &Path, args: FunctionArgs, told: &dyn Fn(&str)) -> R
         return Err(Failure::usage(format!("{} is empty", path.display())));
     }
     let Some(kind) = args.kind.clone().or(guess.kind.as_deref().map(str::to_owned)) else {
-        return Err(kind::unknown(path));
+        return Err(kind::unknown(path, guess.format));
     };
     let name = match &args.name {
         Some(name) => name.clone(),
