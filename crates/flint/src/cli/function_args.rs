@@ -100,6 +100,7 @@ pub(crate) struct FunctionArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(override_usage = "flint deploy [OPTIONS] <PATH>\n       flint deploy -f <MANIFEST> [OPTIONS]")]
 pub(crate) struct DeployArgs {
     /// File (.wasm .c .go .js .mjs .cjs .py .php .rb .java .jar .zip .tar.gz .tgz or an executable) or directory to deploy
     #[arg(required_unless_present = "manifest", conflicts_with = "manifest")]

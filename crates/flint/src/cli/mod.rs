@@ -57,7 +57,14 @@ pub(crate) fn run() -> ExitCode {
 
 fn parsed() -> Result<Cli, clap::Error> {
     let mut grammar = grammar();
-    let mut matches = grammar.try_get_matches_from_mut(std::env::args_os())?;
+    let mut matches =
+        grammar.try_get_matches_from_mut(std::env::args_os()).map_err(|error| match error.kind() {
+            // Not errors.
+            ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error,
+            _ => without_environment(std::env::args_os()).unwrap_or(error),
+        })?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut grammar))
 }
 
@@ -72,6 +79,12 @@ fn grammar() -> clap::Command {
             false => arg,
         }
     })
+}
+
+/// The error without the environment, from which options are in clap's usage as if they had to be given.
+fn without_environment(words: impl IntoIterator<Item = std::ffi::OsString>) -> Option<clap::Error> {
+    let grammar = each_arg(grammar(), |arg| arg.env(None::<&'static str>));
+    grammar.try_get_matches_from(words).err()
 }
 
 fn each_arg(command: clap::Command, change: fn(clap::Arg) -> clap::Arg) -> clap::Command {
@@ -241,6 +254,13 @@ mod tests {
         let failure = usage_failure(&error);
         assert!(failure.exit == Exit::Usage && failure.message.contains("<NAME>"), "{failure}");
         assert!(!failure.message.starts_with("error") && failure.hint.unwrap().starts_with("Usage: "));
+    }
+
+    #[test]
+    fn the_usage_of_deploy_names_manifests_and_nothing_from_the_environment() {
+        let words = ["flint", "deploy"].map(std::ffi::OsString::from);
+        let said = without_environment(words).unwrap().render().to_string();
+        assert!(said.contains("deploy -f <MANIFEST>") && !said.contains("--url"), "{said}");
     }
 
     #[test]
