@@ -92,6 +92,14 @@ fn warmup_words(options: &SnapshotResource) -> String {
     words.join(", ")
 }
 
+/// `1 core`, `0.5 cores`
+fn cores(cpu_millis: u32) -> String {
+    match cpu_millis {
+        1000 => "1 core".to_owned(),
+        millis => format!("{} cores", f64::from(millis) / 1000.0),
+    }
+}
+
 fn describe(function: &FunctionResource) -> String {
     let FunctionResource { strategy, limits, .. } = function;
     let instances =
@@ -126,11 +134,11 @@ fn describe(function: &FunctionResource) -> String {
         (
             "limits",
             format!(
-                "{}, {} MB, logs {} MB, {} thousandths of a core, {} processes, /tmp {} MB, instances: {instances}",
+                "{}, {} MB, logs {} MB, {}, {} processes, /tmp {} MB, instances: {instances}",
                 human_duration(limits.timeout_ms * 1000),
                 limits.memory_mb,
                 limits.logs_mb,
-                limits.cpu_millis,
+                cores(limits.cpu_millis),
                 limits.processes,
                 limits.tmp_mb
             ),
@@ -165,4 +173,14 @@ fn describe(function: &FunctionResource) -> String {
         rows.push(("annotation", format!("{key} = {}", Value::to_string(value))));
     }
     rows.iter().map(|(label, text)| format!("{label:<11} {text}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_cpu_time_is_said_in_cores() {
+        assert_eq!([1000, 500, 2000].map(cores), ["1 core", "0.5 cores", "2 cores"]);
+    }
 }

@@ -11,6 +11,7 @@ use flint_model::{CodeFormat, Contract, Function, Kind};
 use super::{
     CODE, Workshop,
     artefact::{HalfBuilt, Record},
+    counted,
     tree::bad,
 };
 use crate::{
@@ -70,7 +71,7 @@ impl Workshop<'_> {
         record.steps.push(match built {
             Ok(path) => {
                 record.archive = Some(path);
-                format!("wrote an archive of its classes in {} ms", began.elapsed().as_millis())
+                format!("wrote an archive of its classes ({} ms)", began.elapsed().as_millis())
             }
             Err(error) => {
                 let error = error.lines().next().unwrap_or_default().to_owned();
@@ -143,7 +144,7 @@ impl Workshop<'_> {
         let (launcher, bounds) = (&self.config.launcher, self.config.build_bounds());
         match python::compile_code(&runtime, launcher, half.folder(), bounds).await {
             Ok(0) => {}
-            Ok(files) => record.steps.push(format!("compiled {files} files to byte code")),
+            Ok(files) => record.steps.push(format!("compiled {} to byte code", counted(files, "file"))),
             Err(error) => record.steps.push(format!("starts without byte code: {error}")),
         }
         Ok(runtime)

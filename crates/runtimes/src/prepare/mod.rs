@@ -266,10 +266,20 @@ fn unpack(
         )));
     }
     record.steps.push(match unpacked.left_out {
-        0 => format!("unpacked {} files", unpacked.files),
-        links => format!("unpacked {} files, left out {links} links to an interpreter", unpacked.files),
+        0 => format!("unpacked {}", counted(unpacked.files, "file")),
+        links => format!(
+            "unpacked {}, left out {} to an interpreter",
+            counted(unpacked.files, "file"),
+            counted(links, "link")
+        ),
     });
     Ok(record)
+}
+
+/// `1 file`, `2 files`
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 fn write_file(path: &Path, content: &[u8], executable: bool) -> Result<(), PrepareError> {
