@@ -16,6 +16,8 @@ pub(crate) struct Variables {
     given: BTreeMap<String, Value>,
     /// From the manifest.
     of_project: BTreeMap<String, Value>,
+    /// Inputs of the manifest whose values are not known.
+    unset: BTreeSet<String>,
     /// A copy of the process's environment, without names and values that are not UTF-8.
     environment: BTreeMap<String, String>,
     /// Those of `given` that were used.
@@ -53,6 +55,11 @@ impl Variables {
         self.of_project.insert(name.to_owned(), value);
     }
 
+    /// Notes that an input of the manifest's project has no value, whatever the environment has.
+    pub(crate) fn leave_unset(&mut self, name: &str) {
+        self.unset.insert(name.to_owned());
+    }
+
     /// The command line's value for an input of this name.
     pub(crate) fn given(&self, name: &str) -> Option<&Value> {
         let value = self.given.get(name)?;
@@ -71,7 +78,7 @@ impl Variables {
         self.given(name)
             .map(as_text)
             .or_else(|| self.of_project.get(name).map(as_text))
-            .or_else(|| self.environment.get(name).cloned())
+            .or_else(|| self.environment.get(name).filter(|_| !self.unset.contains(name)).cloned())
     }
 
     /// Interpolates a text. `$$NAME` and `$${NAME}` stand for `$NAME` and `${NAME}`; a `$` before anything

@@ -69,7 +69,7 @@ pub(crate) async fn undeploy(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Code {
     Packed,
-    /// Undeploying needs neither code nor the tools that build it.
+    /// Undeploying needs neither code nor the tools that build it, nor values of inputs.
     NotAsked,
 }
 
@@ -173,18 +173,19 @@ impl Source {
         let text = read(&path)?;
         let mut variables = Variables::new(given.iter().cloned());
         let mut reader = Reader::new(&path, &mut variables);
-        reader.needs_code = code == Code::Packed;
+        reader.needs_content = code == Code::Packed;
         let mut project = reader.project(&text);
         let mut problems = reader.problems;
         if let Some(path) = &args.deployment {
             let text = read(path)?;
             let mut reader = Reader::new(path, &mut variables);
+            reader.needs_content = code == Code::Packed;
             let overlay = reader.overlay(&text);
             let mut of_overlay = reader.problems;
             overlay.apply(&mut project, &mut of_overlay);
             problems.join(of_overlay);
         }
-        complete(&mut project, &variables, &mut problems);
+        complete(&mut project, &variables, code, &mut problems);
         for name in variables.unused() {
             problems.error(
                 1,
@@ -286,8 +287,8 @@ fn read(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()).hint("save the file as UTF-8"))
 }
 
-/// Sets inputs from the command line, and refuses inputs without a value.
-fn complete(project: &mut Project, variables: &Variables, problems: &mut Problems) {
+/// Sets inputs from the command line, and refuses inputs without a value, if their values are needed.
+fn complete(project: &mut Project, variables: &Variables, code: Code, problems: &mut Problems) {
     for package in &mut project.packages {
         let places = [(&package.at, &mut package.inputs)]
             .into_iter()
@@ -307,7 +308,7 @@ fn complete(project: &mut Project, variables: &Variables, problems: &mut Problem
                         "the type is the manifest's",
                     );
                 }
-                if input.value.is_none() && problems.is_fine() {
+                if input.value.is_none() && code == Code::Packed && problems.is_fine() {
                     let next = format!("write value: below it, or give --param {}=…", input.name);
                     problems.error(input.line, &key, "it is required, and has no value", &next);
                 }

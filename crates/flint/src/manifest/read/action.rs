@@ -131,7 +131,7 @@ impl Reader<'_> {
                     return None;
                 }
                 let path = self.directory.join(path.trim());
-                if self.needs_code && !path.exists() {
+                if self.needs_content && !path.exists() {
                     let what = format!("there is no {}", path.display());
                     self.problems.error(
                         node.line,

@@ -25,8 +25,9 @@ pub(crate) struct Reader<'a> {
     pub(crate) variables: &'a mut Variables,
     /// The base of relative paths in the file.
     directory: PathBuf,
-    /// Whether the code it names has to exist.
-    pub(crate) needs_code: bool,
+    /// Whether the code it names has to exist, and the variables in values to be set. Undeploying needs only
+    /// names.
+    pub(crate) needs_content: bool,
 }
 
 const TOP: [&str; 4] = ["project", "application", "packages", "package"];
@@ -48,7 +49,7 @@ impl<'a> Reader<'a> {
     /// For the file at `path`.
     pub(crate) fn new(path: &Path, variables: &'a mut Variables) -> Self {
         let directory = path.parent().unwrap_or(Path::new("")).to_owned();
-        Self { problems: Problems::of(path.display().to_string()), variables, directory, needs_code: true }
+        Self { problems: Problems::of(path.display().to_string()), variables, directory, needs_content: true }
     }
 
     /// Reads a manifest.
@@ -63,7 +64,11 @@ impl<'a> Reader<'a> {
                 for input in self.inputs(node, &format!("{place}{key}")) {
                     // A value from the command line counts as used here, even if nothing interpolates it.
                     let value = self.variables.given(&input.name).cloned().or(input.value);
-                    self.variables.add_of_project(&input.name, value.unwrap_or_default());
+                    match value.unwrap_or_default() {
+                        // A name that is made of it cannot be known.
+                        Value::Null if !self.needs_content => self.variables.leave_unset(&input.name),
+                        value => self.variables.add_of_project(&input.name, value),
+                    }
                 }
             }
         }
@@ -247,10 +252,13 @@ impl<'a> Reader<'a> {
         said
     }
 
-    /// A value as JSON, with its texts interpolated.
+    /// A value as JSON, with its texts interpolated; null for one that is not needed and not known.
     fn value(&mut self, node: &Node, key: &str) -> Value {
         match &node.content {
-            Content::Scalar { text, value: Value::String(_) } => self.completed(text, node.line, key).into(),
+            Content::Scalar { text, value: Value::String(_) } => match self.needs_content {
+                true => self.completed(text, node.line, key).into(),
+                false => self.variables.interpolate(text).ok().into(),
+            },
             Content::Scalar { value, .. } => value.clone(),
             Content::List(nodes) => {
                 nodes.iter().enumerate().map(|(at, node)| self.value(node, &format!("{key}[{at}]"))).collect()

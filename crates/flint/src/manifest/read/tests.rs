@@ -347,6 +347,23 @@ fn errors_name_file_line_key_and_what_to_do() {
 }
 
 #[test]
+fn undeploying_needs_the_variables_in_names_only() {
+    let read = |text: &str| {
+        let mut variables = Variables::of(&[("app", "other"), ("STAGE", "test")]);
+        let mut reader = Reader::new(Path::new("manifest.yaml"), &mut variables);
+        reader.needs_content = false;
+        let project = reader.project(text);
+        (project, reader.problems)
+    };
+    let text = "project:\n  inputs: {app: $APP, stage: $STAGE}\n  packages:\n    p-${stage}:\n      inputs: {a: $UNSET, b: {type: integer, value: $UNSET}, c: {required: true}}\n      annotations: {n: [x-$UNSET]}\n";
+    let (project, problems) = read(text);
+    problems.check().map_err(|failure| failure.message).unwrap();
+    assert_eq!(project.packages[0].name.as_deref(), Some("p-test"));
+    let (_, problems) = read(&text.replace("p-${stage}", "p-${app}"));
+    assert!(problems.check().unwrap_err().message.contains("app is not set"));
+}
+
+#[test]
 fn a_deployment_file_puts_other_values_in_place() {
     let text = "packages:\n  p:\n    inputs: {a: 1, k: {type: integer, required: true}}\n    actions:\n      shorten: {function: hello.js, inputs: {b: 1, c: 2}, annotations: {n: old}}\n    triggers:\n      t: {inputs: {d: 1}}\n";
     let (mut project, problems) = read(text);
