@@ -58,8 +58,21 @@ async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, Failure> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(explain_store),
+        Ok(done) => done.map_err(explain_opening),
         Err(error) => Err(Failure::local(format!("opening the store failed: {error}"))),
+    }
+}
+
+/// The failure of opening a store. A damaged file of activation records is in the way of nothing else.
+fn explain_opening(error: StoreError) -> Failure {
+    match &error {
+        StoreError::Damaged { path, detail } if path.extension().is_some_and(|end| end == "seg") => {
+            let path = path.display();
+            Failure::new(Exit::Local, "data_damaged", format!("{path} is damaged: {detail}")).hint(format!(
+                "move {path} to another directory and start again: its activation records are lost, and all else is kept; or flint restore BACKUP --force"
+            ))
+        }
+        _ => explain_store(error),
     }
 }
 
@@ -194,6 +207,17 @@ mod tests {
         made.locked(lock);
         fs::create_dir_all(made.data_dir.join("blobs")).unwrap();
         made.remove();
+    }
+
+    #[test]
+    fn damaged_records_are_moved_away_and_other_data_is_restored() {
+        let refused = |file: &str| {
+            let path = PathBuf::from("/data").join(file);
+            explain_opening(StoreError::Damaged { path, detail: "x".to_owned() })
+        };
+        let hint = refused("activations/0000000001.seg").hint.unwrap();
+        assert!(hint.starts_with("move /data/activations/0000000001.seg "), "{hint}");
+        assert!(refused("flint.db").hint.unwrap().starts_with("flint restore"));
     }
 
     #[test]
