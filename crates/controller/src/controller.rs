@@ -24,7 +24,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Caller, ControllerConfig, ControllerError, account::Accounts, asynchronous::AcceptedCalls,
+    Caller, ControllerConfig, ControllerError, account::Accounts, aside::Aside, asynchronous::AcceptedCalls,
     background::BackgroundPreparation, credentials::Credentials, deploying::Deploys, detached::Detached,
     feeds::Feeding, function_cache::FunctionCache, gateway::Tables, nested::Callers, resolve::Resolved,
     secrets::Keyring, system::WithSystem, triggers::ReadyTrigger,
@@ -89,6 +89,7 @@ pub struct Controller {
     /// Held while the versions to be kept in memory are determined.
     pub(crate) versioning: Mutex<()>,
     pub(crate) background: BackgroundPreparation,
+    pub(crate) aside: Aside,
     /// The host's capabilities, once determined.
     pub(crate) abilities: OnceCell<Vec<Capability>>,
     /// Tasks of calls and writes.
@@ -130,6 +131,7 @@ impl Controller {
             namespaces: Mutex::default(),
             versioning: Mutex::default(),
             background: BackgroundPreparation::default(),
+            aside: Aside::default(),
             abilities: OnceCell::new(),
             calls: TaskTracker::new(),
             tasks: TaskTracker::new(),

@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use flint_executor::{Capability, FunctionSource, PrepareError, Prepared, Progress, RuntimeKind};
 use flint_invoker::Invoker;
-use flint_model::{Code, Digest, Entity, Function, FunctionPath, Kind, Reuse, Sequence, Strategy, Timestamp};
+use flint_model::{
+    Code, Contract, Digest, Entity, Function, FunctionPath, Kind, Reuse, Sequence, Strategy, Timestamp,
+};
 use flint_store::{Expected, Replacing, StoreError};
 
 use crate::{
@@ -66,7 +68,9 @@ impl Controller {
         }
         let prepare = put.prepare;
         let capabilities = self.capabilities().await;
-        let Draft { mut function, new_code } = self.draft(caller, path, put, old.as_ref(), capabilities)?;
+        let detected = self.contract_of(caller, put.code.as_ref()).await?;
+        let Draft { mut function, new_code } =
+            self.draft(caller, path, put, old.as_ref(), detected, capabilities)?;
 
         if let Some(content) = &new_code {
             function.code.digest = address_of(content.clone()).await?;
@@ -175,13 +179,31 @@ impl Controller {
         self.detached(writing).await
     }
 
-    /// The requested function, with every check that does not need its code's contents.
+    /// The contract that new code implies by itself, as WebAssembly does. Unpacking it may take a while.
+    async fn contract_of(
+        &self,
+        caller: &Caller,
+        code: Option<&PutCode>,
+    ) -> Result<Option<Contract>, ControllerError> {
+        let is_wasm = |code: &&PutCode| {
+            let kinds = self.invoker.kinds();
+            // What is wrong with the kind is said by the draft.
+            kinds::resolve(&code.kind, &kinds).is_ok_and(|runtime| runtime.kind.family() == "wasm")
+        };
+        let Some(code) = code.filter(is_wasm) else { return Ok(None) };
+        let content = code.content.clone();
+        self.aside(&caller.namespace.name, move || wasm::contract_of(&content)).await
+    }
+
+    /// The requested function, with every check that does not need its code's contents. `detected` is the contract
+    /// that new code implies.
     pub(crate) fn draft(
         &self,
         caller: &Caller,
         path: FunctionPath,
         put: PutFunction,
         old: Option<&Function>,
+        detected: Option<Contract>,
         capabilities: &[Capability],
     ) -> Result<Draft, ControllerError> {
         let bounds = &caller.limits().bounds;
@@ -208,7 +230,6 @@ impl Controller {
         bounds.check(&limits)?;
         merge::check_own_limits(&limits, caller.limits().max_action_instances)?;
         let clones = if put.keep_clones { Reuse::Warm } else { Reuse::Never };
-        let detected = put.code.as_ref().and_then(|code| wasm::contract_of(&kind, &code.content));
         let asked = strategy::asked(old, put.strategy, put.unnamed, &kind, detected, clones);
         let contract = asked.contract;
         let lacks = |strategy: &Strategy| self.lacking(capabilities, strategy, contract, &kind);

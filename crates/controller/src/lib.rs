@@ -11,6 +11,7 @@ mod account;
 mod actions;
 mod address;
 mod arguments;
+mod aside;
 mod asynchronous;
 mod background;
 mod behalf;

@@ -92,7 +92,7 @@ impl Controller {
         self.number(&newest, &mut put.version).await?;
         let restored = Some(old.version);
         let capabilities = self.capabilities().await;
-        let Draft { function, .. } = self.draft(caller, path.clone(), put, Some(&old), capabilities)?;
+        let Draft { function, .. } = self.draft(caller, path.clone(), put, Some(&old), None, capabilities)?;
         let function = Arc::new(Function { revision: newest.revision + 1, restored, ..function });
         let deploying = self.deploys.begin(&function).await;
         let content = self.code(&function).await?;

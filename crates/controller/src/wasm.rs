@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use flint_executor::open_untrusted_zip;
-use flint_model::{Contract, Kind};
+use flint_model::Contract;
 use wasmparser::{Encoding, Parser, Payload};
 
 /// Maximum size of a module in an archive, as for any module that is compiled.
@@ -13,11 +13,10 @@ const MOST_ENTRIES: usize = 10_000;
 
 /// The contract that the code's exports imply; `None` if they imply none or it is not Wasm: what is wrong
 /// with it is reported by its preparation.
-pub(crate) fn contract_of(kind: &Kind, code: &[u8]) -> Option<Contract> {
-    match kind.family() {
-        "wasm" if code.starts_with(b"PK") => exported(&module_in(code)?),
-        "wasm" => exported(code),
-        _ => None,
+pub(crate) fn contract_of(code: &[u8]) -> Option<Contract> {
+    match code.starts_with(b"PK") {
+        true => exported(&module_in(code)?),
+        false => exported(code),
     }
 }
 
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Option<Contract> {
-        contract_of(&"wasm".parse().unwrap(), &wat::parse_str(text).unwrap())
+        contract_of(&wat::parse_str(text).unwrap())
     }
 
     #[test]
@@ -100,9 +99,7 @@ mod tests {
         assert_eq!(of(&http), Some(Contract::WasiHttp));
         let service = run.replace("wasi:cli/run@0.2.3", "wasi:http/handler@0.3.0");
         assert_eq!(of(&service), Some(Contract::WasiHttp));
-        let wasm: Kind = "wasm".parse().unwrap();
-        assert_eq!(contract_of(&wasm, b"\0asm\x01\0\0"), None);
-        assert_eq!(contract_of(&wasm, b"PK garbage"), None);
-        assert_eq!(contract_of(&"nodejs:20".parse().unwrap(), b"\0asm"), None);
+        assert_eq!(contract_of(b"\0asm\x01\0\0"), None);
+        assert_eq!(contract_of(b"PK garbage"), None);
     }
 }

@@ -224,7 +224,7 @@ async fn kinds_are_resolved_and_stored_resolved() {
     }
     let refused = async |exec: Value| put(&api, "g", json!({ "exec": exec })).await.refusal();
     let text = "The request content was malformed:\nThe specified runtime 'cobol:60' is not supported by this platform. \
-                Valid values are: 'blackbox', 'java:21', 'native', 'nodejs:18', 'nodejs:20', 'python:3.11'.";
+                Valid values are: 'blackbox', 'java:21', 'native', 'nodejs:18', 'nodejs:20', 'python:3.11', 'wasm'.";
     assert_eq!(refused(json!({"kind": "cobol:60", "code": "x"})).await, (400, text.to_owned()));
     let (status, text) = refused(json!({"kind": "nodejs:18", "code": "x"})).await;
     assert!(status == 400 && text.contains("no node 18 was found: apt-get install nodejs"), "{text}");

@@ -391,3 +391,13 @@ async fn of_two_that_create_a_function_at_once_one_may_be_told_to_try_again() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn webassembly_is_looked_into_off_the_async_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let module = PutFunction { code: code("wasm", "\0asm\u{1}\0\0\0"), ..PutFunction::default() };
+    let error = server.aside(put(&server, "m", module)).await.unwrap_err();
+    assert!(matches!(error, ControllerError::NotOnThisHost { .. }), "{error}");
+    server.stop().await;
+}

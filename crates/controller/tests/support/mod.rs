@@ -13,7 +13,12 @@ pub mod gated;
 pub mod retrying;
 pub mod scripted;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    pin::pin,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use flint_controller::{Caller, Controller, ControllerConfig, GUEST_KEY, Stores};
 use flint_invoker::{Invoker, InvokerConfig};
@@ -158,6 +163,28 @@ impl Server {
     /// Who calls with the well-known key.
     pub async fn guest(&self) -> Caller {
         self.controller.authenticate(GUEST_KEY).await.unwrap()
+    }
+
+    /// Does guest's `work`, and fails if it needs nothing that is done off the async threads: guest has all of that
+    /// that it may have until `work` waits.
+    pub async fn aside<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut ends = Vec::new();
+        for _ in 0..2 {
+            let (end, ended) = mpsc::channel::<()>();
+            let (begin, began) = tokio::sync::oneshot::channel();
+            let controller = Arc::clone(&self.controller);
+            tokio::spawn(async move {
+                let work = move || (begin.send(()), ended.recv());
+                controller.aside(&"guest".parse().unwrap(), work).await.map(drop)
+            });
+            began.await.unwrap();
+            ends.push(end);
+        }
+        let mut work = pin!(work);
+        let early = tokio::time::timeout(Duration::from_millis(100), &mut work).await;
+        assert!(early.is_err(), "it was not done aside");
+        drop(ends);
+        work.await
     }
 
     /// The encrypted secrets, past the use cases.

@@ -158,6 +158,7 @@ impl Executor for Scripted {
             kind("java:21", true, true),
             kind("native", true, false),
             kind("blackbox", true, false),
+            kind("wasm", true, false),
         ]
     }
 
