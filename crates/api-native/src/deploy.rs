@@ -11,13 +11,14 @@ use axum::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use flint_controller::{PrepareWhen, PutCode, PutFunction};
+use flint_controller::{ControllerError, PrepareWhen, PutCode, PutFunction, check_json_text};
 use flint_model::{
-    Annotations, CodeFormat, Function, FunctionLimits, FunctionPath, Isolation, Parameter, Parameters, Start,
-    StrategyRequest,
+    Annotations, ByteSize, CodeFormat, Function, FunctionLimits, FunctionPath, Isolation, Parameter,
+    Parameters, SnapshotOptionsError, Start, StrategyRequest,
 };
 use flint_request_body::Arrival;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::{
     Native,
@@ -33,6 +34,12 @@ const STEPS_UNREAD: usize = 16;
 
 /// Allowance for JSON around the code: parameters and annotations, which have limits of their own.
 const AROUND_CODE: u64 = 4 << 20;
+
+/// Requests up to this size are parsed where they are read.
+const QUICK: usize = 64 << 10;
+
+/// Maximum size of snapshot options as JSON: their events have half of it at most, and may be in base64.
+const SNAPSHOT: ByteSize = ByteSize::mib(2);
 
 /// Create or replace a function
 ///
@@ -79,7 +86,7 @@ pub(crate) async fn deploy(
         let (uploads, namespace) = (&native.config.uploads, tenant.caller.namespace.name.as_str());
         let room = uploads.room(namespace, length).await;
         let arrival = uploads.arrival_without(room.as_ref(), namespace);
-        read(&native, &parts.headers, query, body, arrival).await?
+        read(&native, &tenant, &parts.headers, query, body, arrival).await?
     };
     let put = put_of(asked, &native.controller.config().defaults)?;
     match wants_progress(&parts.headers) {
@@ -105,6 +112,7 @@ pub(crate) struct RawOptions {
 
 async fn read(
     native: &Native,
+    tenant: &Tenant,
     headers: &HeaderMap,
     query: RawOptions,
     body: HttpBody,
@@ -115,15 +123,12 @@ async fn read(
     let max_code = native.controller.config().limits.bounds.max_code.as_u64();
     if essence == "application/json" {
         let body = collect_code(body, max_code / 3 * 4 + AROUND_CODE, max_code, arrival).await?;
-        if !is_object(&body) {
-            return Err(no_object());
+        let max_parameters = tenant.caller.limits().bounds.max_parameters;
+        if body.len() <= QUICK {
+            return parse(&body, max_parameters);
         }
-        let request: DeployRequest = serde_json::from_slice(&body).map_err(|error| {
-            ApiError::invalid(format!("the body is not a deploy request: {error}"))
-                .hint("GET /v1/openapi.json describes it, see DeployRequest")
-        })?;
-        let code = request.code.as_ref().map(decode).transpose()?;
-        return Ok(Upload { request, code });
+        let namespace = &tenant.caller.namespace.name;
+        return native.controller.aside(namespace, move || parse(&body, max_parameters)).await?;
     }
     let format = match essence.as_str() {
         "application/zip" => Some(CodeFormat::Zip),
@@ -157,9 +162,70 @@ struct Upload {
     code: Option<(Option<CodeFormat>, Bytes)>,
 }
 
-fn decode(upload: &CodeUpload) -> Result<(Option<CodeFormat>, Bytes), ApiError> {
-    let content = match (&upload.text, &upload.base64) {
-        (Some(text), None) => Bytes::copy_from_slice(text.as_bytes()),
+/// Parses a deploy request and decodes its code.
+fn parse(body: &[u8], max_parameters: ByteSize) -> Result<Upload, ApiError> {
+    if !is_object(body) {
+        return Err(no_object());
+    }
+    let wrong = |error| {
+        ApiError::invalid(format!("the body is not a deploy request: {error}"))
+            .hint("GET /v1/openapi.json describes it, see DeployRequest")
+    };
+    serde_json::from_slice::<Outline<'_>>(body).map_err(wrong)?.check(body.len() as u64, max_parameters)?;
+    let mut request: DeployRequest = serde_json::from_slice(body).map_err(wrong)?;
+    let code = request.code.take().map(decode).transpose()?;
+    Ok(Upload { request, code })
+}
+
+/// The parts of a deploy request whose sizes are checked before they become values.
+#[derive(Deserialize)]
+struct Outline<'a> {
+    #[serde(borrow)]
+    code: Option<&'a RawValue>,
+    #[serde(borrow)]
+    annotations: Option<&'a RawValue>,
+    #[serde(borrow)]
+    parameters: Option<&'a RawValue>,
+    #[serde(borrow)]
+    snapshot: Option<&'a RawValue>,
+}
+
+impl Outline<'_> {
+    fn check(&self, whole: u64, max_parameters: ByteSize) -> Result<(), ApiError> {
+        for (what, part) in [("annotations", self.annotations), ("parameters", self.parameters)] {
+            check_json_text(what, part.map_or("", RawValue::get), max_parameters)?;
+        }
+        let snapshot = self.snapshot.map_or("", RawValue::get);
+        if let Err(ControllerError::TooLarge { size, .. }) = check_json_text("snapshot", snapshot, SNAPSHOT) {
+            let size = ByteSize::bytes(size);
+            return Err(ApiError::invalid(SnapshotOptionsError::TooLarge { size }.to_string()));
+        }
+        let size = whole.saturating_sub(self.code.map_or(0, code_length));
+        let allowed = AROUND_CODE + 2 * max_parameters.as_u64();
+        match size > allowed {
+            true => Err(ControllerError::TooLarge { what: "Request without its code", size, allowed }.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The length of the code as it came; 0 if it is not as it should be.
+fn code_length(code: &RawValue) -> u64 {
+    #[derive(Deserialize)]
+    struct Outline<'a> {
+        #[serde(borrow)]
+        text: Option<&'a RawValue>,
+        #[serde(borrow)]
+        base64: Option<&'a RawValue>,
+    }
+    let length = |part: Option<&RawValue>| part.map_or(0, |part| part.get().len() as u64);
+    let outline: Result<Outline<'_>, _> = serde_json::from_str(code.get());
+    outline.map_or(0, |Outline { text, base64 }| length(text) + length(base64))
+}
+
+fn decode(upload: CodeUpload) -> Result<(Option<CodeFormat>, Bytes), ApiError> {
+    let content = match (upload.text, upload.base64) {
+        (Some(text), None) => text.into(),
         (None, Some(base64)) => STANDARD
             .decode(base64)
             .map_err(|error| ApiError::invalid(format!("code.base64 is not base64: {error}")))?
@@ -280,4 +346,49 @@ fn with_progress(native: Arc<Native>, tenant: Tenant, path: FunctionPath, put: P
         let _ = sender.send(Ok(line(&last))).await;
     });
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn refused(body: &serde_json::Value) -> String {
+        let parsed = parse(body.to_string().as_bytes(), ByteSize::kib(1));
+        let Err(error) = parsed else { panic!("it is taken") };
+        error.into_detail().message
+    }
+
+    #[test]
+    fn the_parts_of_a_request_are_measured_before_they_become_values() {
+        // With a field that no value gets past, and that says where parsing was.
+        let many = vec![json!({"": 0}); 200];
+        for (part, value) in [("annotations", json!({ "a": many })), ("parameters", json!(many))] {
+            let error = refused(&json!({ "aaa": 0, part: value }));
+            assert!(error.starts_with(&format!("{part} larger than allowed: ")), "{error}");
+        }
+        let many = vec![json!({"": 0}); 300_000];
+        let error = refused(&json!({"aaa": 0, "snapshot": {"warmup": [{ "params": many }]}}));
+        assert!(error.starts_with("the warm-up events have 2"), "{error}");
+        let many = vec![json!({"": 0}); 600_000];
+        for (part, value) in [("wasm", json!(many)), ("code", json!({"format": "source", "more": many}))] {
+            let error = refused(&json!({ "aaa": 0, part: value }));
+            assert!(error.starts_with("Request without its code larger than allowed: "), "{error}");
+        }
+        assert!(refused(&json!({"aaa": 0})).contains("unknown field `aaa`"));
+    }
+
+    #[test]
+    fn spaces_and_code_take_nothing_from_what_is_around_it() {
+        let annotations = json!({"a": vec![json!({"": 0}); 100]});
+        for name in ["text", "base64"] {
+            let code = json!({"format": "source", name: "abcd".repeat(2 << 20)});
+            let body = json!({"code": code, "annotations": annotations});
+            let body = serde_json::to_vec_pretty(&body).unwrap();
+            let upload = parse(&body, ByteSize::kib(1)).unwrap_or_else(|_| panic!("{name} is refused"));
+            assert!(upload.code.unwrap().1.len() > 1 << 20);
+            assert_eq!(upload.request.annotations["a"], annotations["a"]);
+        }
+    }
 }

@@ -73,3 +73,23 @@ async fn a_deploy_over_something_else_keeps_nothing_of_what_that_said() {
     assert_eq!(sequence.limits.memory, ByteSize::mib(256));
     api.server.stop().await;
 }
+
+#[tokio::test]
+async fn large_requests_are_parsed_off_the_async_threads() {
+    let api = Api::with(config()).await;
+    let deploy = |name: &str, annotations: Value| {
+        let code = json!({"format": "source", "text": format!("context {}", "x".repeat(70_000))});
+        let body = json!({"kind": "nodejs", "code": code, "annotations": annotations}).to_string();
+        let path = format!("/v1/functions/{name}");
+        let api = &api;
+        async move { api.send("PUT", &path, Body::from(body), None).await }
+    };
+    let (status, deployed) = api.server.aside(deploy("f", json!({"a": [{"": 0}]}))).await;
+    assert_eq!((status, &deployed["function"]["annotations"]["a"]), (201, &json!([{"": 0}])));
+    let many = vec![json!({"": 0}); 1 << 18];
+    let (status, refused) = api.server.aside(deploy("g", json!({ "a": many }))).await;
+    assert_eq!((status, &refused["error"]["code"]), (413, &json!("too_large")), "{refused}");
+    let text = refused["error"]["message"].as_str().unwrap();
+    assert!(text.starts_with("annotations larger than allowed: "), "{text}");
+    api.server.stop().await;
+}

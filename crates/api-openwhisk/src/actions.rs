@@ -40,12 +40,16 @@ pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Re
     let strategy = strategy_of(body.exec.as_ref())?;
     let image = body.exec.as_ref().and_then(|exec| exec.image.as_deref());
     let image = image.map(|image| image.trim().to_owned()).filter(|_| strategy.contract.is_some());
+    let code = match body.exec.take() {
+        Some(exec) => Some(code_of(request, exec).await?),
+        None => None,
+    };
     let put = PutFunction {
         overwrite,
         image,
         limits: body.limits(),
         strategy,
-        code: body.exec.take().map(|exec| code_of(request, exec)).transpose()?,
+        code,
         parameters: body.parameters,
         annotations: body.annotations.unwrap_or_default(),
         remove_annotations: body.del_annotations.unwrap_or_default(),
@@ -105,14 +109,14 @@ fn strategy_of(exec: Option<&Exec>) -> Result<StrategyRequest, Refusal> {
 }
 
 /// The code in `exec`.
-fn code_of(request: &Request<'_>, exec: Exec) -> Result<PutCode, Refusal> {
+async fn code_of(request: &Request<'_>, exec: Exec) -> Result<PutCode, Refusal> {
     let family = exec.kind.trim().split(':').next().unwrap_or_default().to_ascii_lowercase();
     let kind = request.controller.resolve_kind(&exec.kind)?;
     if kind.requires_main && exec.main.as_deref().is_none_or(|main| main.trim().is_empty()) {
         return Err(ControllerError::MainRequired(kind.kind.to_string()).into());
     }
     let code = exec.code.ok_or_else(|| Refusal::malformed("'code' must be a string defined in 'exec'"))?;
-    let DecodedCode { content, binary } = decode_code(code);
+    let DecodedCode { content, binary } = request.aside(code.len(), || decode_code(code)).await?;
     Ok(PutCode {
         format: match family.as_str() {
             // A script, which is shown as it came.

@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use crate::{
     basic_auth::NoKey,
-    parse::{QueryError, RouteError},
+    parse::{QueryError, RouteError, Unfit},
 };
 
 /// An error response.
@@ -79,6 +79,16 @@ impl From<ControllerError> for Refusal {
         match error {
             ControllerError::UnknownKind { .. } | ControllerError::MainRequired(_) => Self::malformed(error),
             error => Self { status, text: error.to_string(), cause, retry_after },
+        }
+    }
+}
+
+impl From<Unfit> for Refusal {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Malformed(detail) => Self::malformed(detail),
+            Unfit::Part(error) => error.into(),
+            Unfit::Whole => Self::body_too_large(),
         }
     }
 }

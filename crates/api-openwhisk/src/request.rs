@@ -11,7 +11,7 @@ use flint_request_body::{Arrival, Room, Unread, Uploads};
 use http::{HeaderMap, header::CONTENT_LENGTH};
 
 use crate::{
-    parse::{Name, Query, percent_decode},
+    parse::{Name, Query, check_parts, percent_decode},
     refusal::Refusal,
     reply::Reply,
 };
@@ -21,6 +21,9 @@ const LARGEST_BODY: u64 = 50 * 1024 * 1024;
 
 /// The largest code for which that holds.
 const USUAL_CODE: u64 = 48 * 1024 * 1024;
+
+/// What is parsed or decoded is, up to this size, where it is read.
+const QUICK: usize = 64 << 10;
 
 /// A request whose caller is known.
 pub(crate) struct Request<'a> {
@@ -110,21 +113,21 @@ impl Request<'_> {
     }
 
     /// The body of a PUT.
-    pub(crate) async fn entity_body<T>(
+    pub(crate) async fn entity_body<T: Send + 'static>(
         &self,
         body: Body,
-        read: impl Fn(&[u8]) -> Result<T, String>,
+        read: impl Fn(&[u8]) -> Result<T, String> + Send + 'static,
     ) -> Result<T, Refusal> {
         let room = self.room().await;
         self.read_body(room.as_ref(), body, read).await
     }
 
     /// The same for who has the room already, if it takes one, because what is in the body is not done with when it is read.
-    pub(crate) async fn read_body<T>(
+    pub(crate) async fn read_body<T: Send + 'static>(
         &self,
         room: Option<&Room>,
         body: Body,
-        read: impl Fn(&[u8]) -> Result<T, String>,
+        read: impl Fn(&[u8]) -> Result<T, String> + Send + 'static,
     ) -> Result<T, Refusal> {
         let most = largest_body(self.controller.config().limits.bounds.max_code.as_u64());
         let body =
@@ -132,7 +135,24 @@ impl Request<'_> {
         if body.is_empty() {
             return Err(Refusal::bad_request("Request entity expected but not supplied"));
         }
-        read(&body).map_err(Refusal::malformed)
+        let max_parameters = self.caller.limits().bounds.max_parameters;
+        self.aside(body.len(), move || {
+            check_parts(&body, max_parameters)?;
+            read(&body).map_err(Refusal::malformed)
+        })
+        .await?
+    }
+
+    /// Does work on so many bytes, aside if that may take a while.
+    pub(crate) async fn aside<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        match bytes <= QUICK {
+            true => Ok(work()),
+            false => Ok(self.controller.aside(&self.caller.namespace.name, work).await?),
+        }
     }
 
     /// The function that a path names.

@@ -76,6 +76,7 @@ pub use gateway::{DeleteApi, PutApi, Routed, Routing};
 pub use info::{EffectiveLimits, HostState};
 pub use invocation::{Accepts, Answer, HttpAnswer, Invocation, Mode};
 pub use lists::{LARGEST_LIST, SMALL_LIST};
+pub use merge::check_json_text;
 pub use namespaces::GUEST_KEY;
 pub use packages::{PackageContents, PutPackage};
 pub use put::{Deployed, LimitsWish, PrepareWhen, PutCode, PutFunction, Unnamed};

@@ -58,9 +58,12 @@ async fn create(request: &Request<'_>, body: Body) -> Result<Reply, Refusal> {
     let limit = caller.limits().bounds.max_payload.as_u64();
     let arrival = request.arrival(None);
     let body = json_body(request.headers, body, limit, arrival, |_| Refusal::body_too_large()).await?;
+    let body_length = body.len();
     let _room = request.uploads.room(caller.namespace.name.as_str(), None).await;
     let response_type = request.query.get("responsetype").filter(|text| !text.is_empty());
-    let create = create_api(&body, &caller.namespace.name, response_type).map_err(failed)?;
+    let (own, response_type) = (caller.namespace.name.clone(), response_type.map(str::to_owned));
+    let parse = move || create_api(&body, &own, response_type.as_deref());
+    let create = request.aside(body_length, parse).await?.map_err(failed)?;
     let written = match create {
         CreateApi::Api(put) => controller.put_api(caller, *put).await,
         CreateApi::Operation { base_path, title, operation } => {

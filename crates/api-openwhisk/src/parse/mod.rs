@@ -5,6 +5,7 @@ mod code;
 mod dots;
 mod entity;
 mod names;
+mod outline;
 mod query;
 mod route;
 mod version;
@@ -16,13 +17,14 @@ pub use entity::{
     EntityName, PackageBody, RuleBody, TriggerBody, package_body, rule_body, rule_status, trigger_body,
 };
 pub use names::{action_filter, percent_decode};
+pub(crate) use outline::{Unfit, check_parts};
 pub use query::{ListQuery, Query, QueryError};
 pub use route::{Method, Name, Route, RouteError, route};
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 use version::version;
 
 /// A body that is an object; the error is a text for people.
-pub(crate) fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+pub(crate) fn object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     if !bytes.trim_ascii_start().starts_with(b"{") {
         // serde would also read a struct from an array.
         return Err("The body has to be a JSON object.".to_owned());

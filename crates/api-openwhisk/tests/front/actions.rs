@@ -338,3 +338,21 @@ async fn writes_at_the_same_time_are_told_apart() {
     }
     assert_eq!(api.get("actions/f").await.json()["version"], format!("0.0.{}", good + 1));
 }
+
+#[tokio::test]
+async fn large_bodies_are_parsed_off_the_async_threads() {
+    let api = Api::start().await;
+    let code = format!("echo it {}", "x".repeat(70_000));
+    let body = json!({"exec": {"kind": "nodejs", "code": code}});
+    let made = api.server.aside(put(&api, "f", body)).await.json();
+    assert_eq!(made["exec"]["code"], code);
+    let many = vec![json!({"": 0}); 1 << 20];
+    let annotations = json!({"annotations": [{"key": "a", "value": many}]});
+    let (status, text) = api.server.aside(put(&api, "f", annotations)).await.refusal();
+    assert!(status == 413 && text.starts_with("annotations larger than allowed: "), "{text}");
+    let components = json!({"exec": {"kind": "sequence", "components": many}});
+    let text = "The request is larger than the server is willing or able to process.";
+    for (path, body) in [("actions/s", components), ("packages/p", json!({ "binding": many }))] {
+        assert_eq!(api.call("PUT", path, Some(body)).await.refusal(), (413, text.to_owned()), "{path}");
+    }
+}
