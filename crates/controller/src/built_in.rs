@@ -92,13 +92,16 @@ impl Controller {
             return refused("the namespace is gone or blocked".to_owned());
         };
         let body = json_body(&caller, body).await?;
-        let given: Map<String, Value> = match serde_json::from_slice(&body) {
+        let parse = move || match serde_json::from_slice::<Map<String, Value>>(&body) {
+            Err(_) if body.trim_ascii().is_empty() => Ok(Map::new()),
+            given => given,
+        };
+        let given = match self.aside(&caller.namespace.name, parse).await? {
             Ok(given) => given,
-            Err(_) if body.trim_ascii().is_empty() => Map::new(),
             Err(error) => return refused(format!("the arguments are not a JSON object: {error}")),
         };
         let BuiltIn::Feed(which) = built_in;
-        match self.feed_lifecycle(&caller, which, &given).await {
+        match self.feed_lifecycle(&caller, which, given).await {
             Ok(answer) => Ok(answer),
             Err(Refused::Because(why)) => refused(why),
             Err(Refused::Failed(error)) => Err(error),

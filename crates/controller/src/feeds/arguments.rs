@@ -1,5 +1,7 @@
 //! Arguments of the feeds in `/whisk.system/alarms`, with the error texts that OpenWhisk's users know.
 
+use std::time::Duration;
+
 use flint_model::{Date, FeedPayload, FeedSource, ThenDelete, Timestamp};
 use jiff::{civil, fmt::rfc2822, tz::TimeZone};
 use serde_json::{Map, Value, json};
@@ -10,13 +12,16 @@ use super::{
 };
 
 /// Delay of an interval without a start date, so that rules can be attached first.
-const UNTIL_RULES_ARE_THERE: std::time::Duration = std::time::Duration::from_secs(30);
+const UNTIL_RULES_ARE_THERE: Duration = Duration::from_secs(30);
 
 /// Maximum interval: ten years.
 const MOST_MINUTES: u64 = 5_256_000;
 
 /// Number of a cron pattern's instants that are checked for their distance.
 const LOOKED_AT: usize = 100;
+
+/// How long after its first instant they are.
+const LOOKED_AHEAD: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// The feed that was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,11 +126,7 @@ impl<'a> Arguments<'a> {
 
     /// Refuses schedules that are invalid or never fire.
     fn checked(&self, source: FeedSource) -> Result<FeedSource, String> {
-        let (start, stop) = match &source {
-            FeedSource::Alarm { start, stop, .. } => (start.as_ref(), stop.as_ref()),
-            FeedSource::Interval { start, stop, .. } => (Some(start), stop.as_ref()),
-            FeedSource::Once { .. } | FeedSource::Nats(_) => (None, None),
-        };
+        let (start, stop) = limits(&source);
         if let (Some(start), Some(stop)) = (start, stop)
             && stop.at <= start.at
         {
@@ -134,9 +135,7 @@ impl<'a> Arguments<'a> {
                 "stopDate parameter '{stop}' must be greater than the startDate parameter '{start}'"
             ));
         }
-        if stop.is_some() && self.max_triggers()?.is_some() {
-            return Err("maxTriggers is not allowed when the stopDate parameter is specified".to_owned());
-        }
+        check_one_end(&source, self.max_triggers()?)?;
         let Some(schedule) = Schedule::of(&source)? else { return Ok(source) };
         let Some(first) = schedule.next(self.now) else {
             return Err(match (&source, stop) {
@@ -161,7 +160,9 @@ impl<'a> Arguments<'a> {
         first: Timestamp,
     ) -> Result<(), String> {
         let apart = self.config.min_interval;
-        let mut instants = std::iter::successors(Some(first), |last| schedule.next(*last)).take(LOOKED_AT);
+        let until = plus(first, LOOKED_AHEAD);
+        let instants = std::iter::successors(Some(first), |last| schedule.next(*last));
+        let mut instants = instants.take_while(|next| *next < until).take(LOOKED_AT);
         let mut last = instants.next();
         for next in instants {
             if last.is_some_and(|last| next < plus(last, apart)) {
@@ -239,6 +240,25 @@ impl<'a> Arguments<'a> {
             Some(date) if date.at <= self.now => Err(past()),
             date => Ok(date),
         }
+    }
+}
+
+/// An alarm ends by a date or after so many firings, not by both.
+pub(super) fn check_one_end(source: &FeedSource, left: Option<u64>) -> Result<(), String> {
+    match (limits(source), left) {
+        ((_, Some(_)), Some(_)) => {
+            Err("maxTriggers is not allowed when the stopDate parameter is specified".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The start and the stop of an alarm.
+fn limits(source: &FeedSource) -> (Option<&Date>, Option<&Date>) {
+    match source {
+        FeedSource::Alarm { start, stop, .. } => (start.as_ref(), stop.as_ref()),
+        FeedSource::Interval { start, stop, .. } => (Some(start), stop.as_ref()),
+        FeedSource::Once { .. } | FeedSource::Nats(_) => (None, None),
     }
 }
 
@@ -423,7 +443,7 @@ mod tests {
     fn what_fires_too_often_is_refused() {
         let given = json!({"cron": "0,59 0,30,31 * * * *"}).as_object().cloned().unwrap();
         let of = |seconds| {
-            let min_interval = std::time::Duration::from_secs(seconds);
+            let min_interval = Duration::from_secs(seconds);
             let config = FeedsConfig { min_interval, ..FeedsConfig::default() };
             let now = Timestamp::from_millis(NOW);
             Arguments { given: &given, now, config: &config }.source(Alarm::Cron)

@@ -4,6 +4,8 @@
 //! are those of OpenWhisk's package. The key that clients send along (`authKey`) is neither needed nor kept:
 //! the caller is already authenticated.
 
+use std::sync::Arc;
+
 use flint_model::{
     EntityName, EntityPath, Feed, FeedSource, FeedState, NamespaceName, ThenDelete, Timestamp,
 };
@@ -12,7 +14,8 @@ use flint_store::{Expected, StoreError};
 use serde_json::{Map, Value, json};
 
 use super::{
-    arguments::{Alarm, Arguments},
+    arguments::{Alarm, Arguments, check_one_end},
+    config::FeedsConfig,
     messaging,
     schedule::Schedule,
 };
@@ -36,6 +39,12 @@ impl From<String> for Refused {
     }
 }
 
+impl From<ControllerError> for Refused {
+    fn from(error: ControllerError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         match error {
@@ -50,30 +59,44 @@ impl From<StoreError> for Refused {
     }
 }
 
+/// What a call says. Whatever reads it runs aside: a schedule takes many searches for its instants.
+struct Asked {
+    given: Map<String, Value>,
+    now: Timestamp,
+    config: FeedsConfig,
+}
+
+impl Asked {
+    fn arguments(&self) -> Arguments<'_> {
+        Arguments { given: &self.given, now: self.now, config: &self.config }
+    }
+}
+
 impl Controller {
     /// Handles a call of a feed's action.
     pub(crate) async fn feed_lifecycle(
         &self,
         caller: &Caller,
         which: Which,
-        given: &Map<String, Value>,
+        given: Map<String, Value>,
     ) -> Result<Value, Refused> {
-        let trigger = trigger_of(given, &caller.namespace.name)?;
-        let arguments = Arguments { given, now: self.stores.clock.now(), config: &self.config.feeds };
+        let trigger = trigger_of(&given, &caller.namespace.name)?;
+        let (now, config) = (self.stores.clock.now(), self.config.feeds.clone());
         let event = match given.get("lifecycleEvent") {
             None | Some(Value::Null) => "CREATE".to_owned(),
             Some(Value::String(event)) => event.to_ascii_uppercase(),
             Some(other) => other.to_string(),
         };
+        let asked = Asked { given, now, config };
         match event.as_str() {
-            "CREATE" => self.create_feed(caller, which, trigger, &arguments).await,
+            "CREATE" => self.create_feed(caller, which, trigger, asked).await,
             "READ" => Ok(self.shown(&self.feed_of(&trigger).await?)),
             "UPDATE" => {
                 let reach = self.config.feeds.reach();
-                self.change_feed(&trigger, |feed| updated(feed, &arguments, &reach)).await
+                self.change_feed(&trigger, move |feed| updated(feed, &asked.arguments(), &reach)).await
             }
-            "PAUSE" => self.change_feed(&trigger, |feed| paused(feed, arguments.now)).await,
-            "UNPAUSE" => self.change_feed(&trigger, |feed| resumed(feed, arguments.now)).await,
+            "PAUSE" => self.change_feed(&trigger, move |feed| paused(feed, now)).await,
+            "UNPAUSE" => self.change_feed(&trigger, move |feed| resumed(feed, now)).await,
             "DELETE" => {
                 // The feed was deleted with its trigger, but clients still send this.
                 self.stores.feeds.delete_feed(&trigger).await?;
@@ -89,12 +112,21 @@ impl Controller {
         caller: &Caller,
         which: Which,
         trigger: EntityPath,
-        arguments: &Arguments<'_>,
+        asked: Asked,
     ) -> Result<Value, Refused> {
-        let source = match which {
-            Which::Alarm(alarm) => arguments.source(alarm)?,
-            Which::Nats => arguments.nats_source(&self.config.feeds.reach())?,
+        let now = asked.now;
+        let reach = self.config.feeds.reach();
+        let read = move || {
+            let arguments = asked.arguments();
+            let source = match which {
+                Which::Alarm(alarm) => arguments.source(alarm)?,
+                Which::Nats => arguments.nats_source(&reach)?,
+            };
+            let next = Schedule::of(&source)?.and_then(|schedule| schedule.next(now));
+            let payload = arguments.payload()?.unwrap_or_default();
+            Ok::<_, String>((source, next, payload, arguments.max_triggers()?))
         };
+        let (source, next, payload, left) = self.aside(&trigger.namespace, read).await??;
         match self.trigger_at(&trigger).await {
             Ok(Some(_)) => {}
             Ok(None) | Err(ControllerError::OtherCollection) => {
@@ -102,25 +134,21 @@ impl Controller {
             }
             Err(error) => return Err(Refused::Failed(error)),
         }
-        let next = match Schedule::of(&source)? {
-            Some(schedule) => schedule.next(arguments.now),
-            None => None,
-        };
         let feed = Feed {
             namespace: trigger.namespace,
             trigger: trigger.name,
             subject: caller.subject.as_ref().to_owned(),
             revision: 0, // the store chooses it
             source,
-            payload: arguments.payload()?.unwrap_or_default(),
+            payload,
             state: FeedState::Active,
-            since: arguments.now,
+            since: now,
             next,
             retry_at: None,
             last: None,
             fired: 0,
             position: None,
-            left: arguments.max_triggers()?,
+            left,
         };
         match self.stores.feeds.put_feed(&feed, Expected::Absent, self.config.feeds.per_namespace).await {
             Err(StoreError::Conflict) if self.stores.feeds.feed(&feed.path()).await?.is_some() => {
@@ -154,15 +182,18 @@ impl Controller {
     async fn change_feed(
         &self,
         trigger: &EntityPath,
-        change: impl Fn(Feed) -> Result<Feed, String>,
+        change: impl Fn(Feed) -> Result<Feed, String> + Send + Sync + 'static,
     ) -> Result<Value, Refused> {
+        let change = Arc::new(change);
         for _ in 0..TRIES {
             let old = self.feed_of(trigger).await?;
             let expected = Expected::Revision(old.revision);
             if old.state == FeedState::Leaving {
                 return Err(format!("the trigger /{trigger} has fired and is being deleted").into());
             }
-            match self.stores.feeds.put_feed(&change(old)?, expected, usize::MAX).await {
+            let change = Arc::clone(&change);
+            let changed = self.aside(&trigger.namespace, move || change(old)).await??;
+            match self.stores.feeds.put_feed(&changed, expected, usize::MAX).await {
                 Err(StoreError::Conflict) => {}
                 other => {
                     other?;
@@ -191,6 +222,9 @@ fn updated(feed: Feed, arguments: &Arguments<'_>, reach: &Reach) -> Result<Feed,
     let source = source.unwrap_or(feed.source.clone());
     // -1 removes the bound.
     let left = if is_bounded_anew { most } else { feed.left };
+    if is_bounded_anew || source != feed.source {
+        check_one_end(&source, left)?;
+    }
     let changed = Feed { source, payload: payload.unwrap_or(feed.payload.clone()), left, ..feed };
     if keeps_time { Ok(changed) } else { resumed(changed, arguments.now) }
 }

@@ -158,10 +158,14 @@ impl Controller {
             let feeds = self.stores.feeds.feeds(after.as_ref(), BATCH, BATCH_BYTES).await?;
             let Some(last) = feeds.last() else { return Ok(()) };
             after = Some(last.path());
-            for feed in &feeds {
-                let Ok(Some(schedule)) = Schedule::of(&feed.source) else { continue };
-                let Some(changed) = put_back(feed, &schedule, now) else { continue };
-                tracing::warn!(trigger = %feed.path(), "the clock was put back: its feed begins anew");
+            // Off the async threads: each takes a search.
+            let looking = tokio::task::spawn_blocking(move || {
+                let anew = |feed: &Feed| put_back(feed, &Schedule::of(&feed.source).ok()??, now);
+                feeds.iter().filter_map(anew).collect::<Vec<_>>()
+            });
+            let failed = |error| ControllerError::Internal(format!("looking at feeds failed: {error}"));
+            for changed in looking.await.map_err(failed)? {
+                tracing::warn!(trigger = %changed.path(), "the clock was put back: its feed begins anew");
                 match self.stores.feeds.go_on(&changed, Vec::new(), None).await {
                     Ok(_) | Err(StoreError::Conflict) => {}
                     Err(error) => return Err(error.into()),

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use croner::{
-    Cron,
+    Cron, Weekday,
     parser::{CronParser, Seconds, Year},
 };
 use flint_model::{Date, FeedSource, Timestamp};
-use jiff::{Zoned, tz::TimeZone};
+use jiff::{Zoned, civil, tz::TimeZone};
 
 /// Maximum length of a cron pattern and of a time zone's name.
 const LONGEST: usize = 256;
@@ -110,7 +110,24 @@ fn pattern(text: &str) -> Result<Cron, String> {
         let shown: String = text.chars().take(40).collect();
         return Err(format!("cron pattern '{shown}…' is not valid: it is longer than {LONGEST} characters"));
     }
-    parser.parse(text).map_err(|error| wrong(&error.to_string()))
+    let cron = parser.parse(text).map_err(|error| wrong(&error.to_string()))?;
+    // A search for an instant would go through three thousand years before it ends.
+    if has_day(&cron) { Ok(cron) } else { Err(wrong("there is no such date")) }
+}
+
+/// Whether any day matches. In the 28 years from 2001 each day of a year is on each day of the week, in common
+/// years and in leap years.
+fn has_day(cron: &Cron) -> bool {
+    let is_month = |month: i8| cron.pattern.month_match(month as u32).unwrap_or(false);
+    let months = (2001..=2028).flat_map(|year| (1..=12).map(move |month| civil::date(year, month, 1)));
+    months.filter(|first| is_month(first.month())).any(|first| {
+        let (year, month) = (i32::from(first.year()), first.month() as u32);
+        let before = first.weekday().to_sunday_zero_offset() as u32;
+        (1..=first.days_in_month() as u32).any(|day| {
+            let weekday = Weekday::from_days_from_sunday(before + day - 1);
+            cron.pattern.day_match(year, month, day, weekday).unwrap_or(false)
+        })
+    })
 }
 
 /// A time zone by its IANA name. The zone data is part of the binary, and thus the same on every host.
@@ -178,7 +195,7 @@ mod tests {
             ("0/10 * * * *", "2026-11-22T06:50:00Z", "2026-11-22T06:40:00Z"),
             ("0 9 8 * *", "2026-12-08T09:00:00Z", "2026-11-08T09:00:00Z"),
             ("@hourly", "2026-11-22T07:00:00Z", "2026-11-22T06:00:00Z"),
-            ("0 0 30 2 *", "never", "never"),
+            ("0 0 29 2 +MON", "2044-02-29T00:00:00Z", "2016-02-29T00:00:00Z"),
         ] {
             let schedule = alarm(cron, None, None, None);
             assert_eq!(
@@ -252,6 +269,10 @@ mod tests {
         {
             let error = of(bad, None);
             assert!(error.starts_with(&format!("cron pattern '{bad}' is not valid: ")), "{error}");
+        }
+        for never in ["0 0 30 2 *", "0 0 8-31 * +1#1", "0 0 1-7 2 +MON#2", "0 0 31 2,4,6,9,11 +SUN"] {
+            let error = of(never, None);
+            assert_eq!(error, format!("cron pattern '{never}' is not valid: there is no such date"));
         }
         assert!(of(&"1,".repeat(1000), None).contains("longer than 256"));
         let error = of("* * * * *", Some("Mars/Olympus"));

@@ -178,3 +178,39 @@ async fn a_feed_is_called_in_every_way_a_function_is() {
     eventually("the deletion", || async { world.ask("alarm", "t", "READ", json!({})).await.err() }).await;
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn a_feed_ends_by_a_date_or_after_so_many_firings_and_not_by_both() {
+    let world = World::new().await;
+    world.trigger("u").await;
+    let stop = NEW_YEAR + 60 * MINUTE;
+    world.create("alarm", "t", json!({"cron": "*/5 * * * *", "stopDate": stop})).await;
+    world.create("interval", "u", json!({"minutes": 5, "maxTriggers": 3})).await;
+    let both = "maxTriggers is not allowed when the stopDate parameter is specified";
+    for (feed, trigger, given) in [
+        ("alarm", "t", json!({"maxTriggers": 3})),
+        ("alarm", "t", json!({"maxTriggers": 3, "trigger_payload": "hi"})),
+        ("interval", "u", json!({ "stopDate": stop })),
+        ("interval", "u", json!({"stopDate": stop, "maxTriggers": 3})),
+    ] {
+        assert_eq!(world.ask(feed, trigger, "UPDATE", given).await.unwrap_err(), both, "{trigger}");
+    }
+    assert_eq!(world.read("t").await["status"].get("triggersLeft"), None);
+    world.ask("alarm", "t", "UPDATE", json!({"cron": "*/7 * * * *", "maxTriggers": -1})).await.unwrap();
+    world.ask("interval", "u", "UPDATE", json!({"stopDate": stop, "maxTriggers": -1})).await.unwrap();
+    assert_eq!(world.read("u").await["status"].get("triggersLeft"), None);
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn feeds_are_read_and_their_instants_searched_for_off_the_async_threads() {
+    let world = World::new().await;
+    let server = &world.server;
+    server.aside(world.create("alarm", "t", json!({"cron": "*/5 * * * *"}))).await;
+    server.aside(world.ask("alarm", "t", "UPDATE", json!({"cron": "*/7 * * * *"}))).await.unwrap();
+    assert_eq!(server.aside(world.read("t")).await["config"]["cron"], "*/7 * * * *");
+    let never = server.aside(world.ask("alarm", "t", "UPDATE", json!({"cron": "0 0 8-31 * +1#1"})));
+    let text = "cron pattern '0 0 8-31 * +1#1' is not valid: there is no such date";
+    assert_eq!(never.await.unwrap_err(), text);
+    world.server.stop().await;
+}
