@@ -155,5 +155,7 @@ fn is_wanted(record: &Activation, function: Option<&str>) -> bool {
 
 fn event_of(record: &Activation) -> Bytes {
     let json = serde_json::to_string(&ActivationResource::from(record.clone())).unwrap_or_default();
+    // A result is as the function wrote it: line breaks between its values would end the event's data.
+    let json = json.replace(['\n', '\r'], " ");
     format!("data: {json}\n\n").into()
 }

@@ -142,3 +142,32 @@ async fn large_pages_of_records_have_rooms() {
     assert_eq!(waits.await.unwrap().status(), 200);
     api.server.stop().await;
 }
+
+#[tokio::test]
+async fn a_result_with_line_breaks_is_one_event() {
+    let api = Api::with(config()).await;
+    deploy_with(&api.server, "f", "echo", &[]).await;
+    assert_eq!(api.send("POST", "/v1/functions/f/invoke", "{}".into(), None).await.0, 200);
+    let guest = api.server.guest().await;
+    let all = (ActivationQuery::default(), Page { skip: 0, limit: 1 });
+    let records = api.server.controller.activations(&guest, &guest.namespace.name, &all.0, all.1, true);
+    let mut record = records.await.unwrap().remove(0);
+    let result = "{\n  \"a\": 1,\r\n  \"b\": \"x\\ny\"\n}".to_owned();
+    record.response.result = Some(serde_json::value::RawValue::from_string(result).unwrap());
+    let request = Request::get("/v1/logs?follow=true")
+        .header(AUTHORIZATION, format!("Bearer {GUEST_KEY}"))
+        .body(Body::empty());
+    let mut stream = api.router.clone().oneshot(request.unwrap()).await.unwrap().into_body();
+    api.feed.publish(&record);
+    let event = loop {
+        let piece = stream.frame().await.unwrap().unwrap().into_data().unwrap();
+        let text = String::from_utf8(piece.to_vec()).unwrap();
+        if text.starts_with("data: ") {
+            break text;
+        }
+    };
+    let data = event.strip_prefix("data: ").unwrap().strip_suffix("\n\n").unwrap();
+    assert!(!data.contains(['\n', '\r']), "{data:?}");
+    let told: serde_json::Value = serde_json::from_str(data).unwrap();
+    assert_eq!(told["result"], json!({"a": 1, "b": "x\ny"}));
+}

@@ -73,7 +73,15 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
             );
             continue;
         }
-        let Ok(record) = serde_json::from_slice::<ActivationResource>(data) else { continue };
+        let record = match serde_json::from_slice::<ActivationResource>(data) {
+            Ok(record) => record,
+            Err(error) => {
+                tell!(
+                    "a call is left out, whose record cannot be read ({error}); `flint activations` lists it"
+                );
+                continue;
+            }
+        };
         if !shown.remove(&record.id) {
             show(&client, &record, global.json, args.of.is_none()).await?;
         }
