@@ -48,7 +48,7 @@ pub struct ActivationResource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
-    /// Size of the answer, in bytes.
+    /// Size of the answer, in bytes; 0 of an answer that was streamed to its caller.
     pub size: u64,
     /// Media type of the answer when it was not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]

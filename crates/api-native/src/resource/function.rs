@@ -24,7 +24,7 @@ pub struct FunctionResource {
     /// The version, raised by every deploy.
     #[schema(example = "0.0.1")]
     pub version: String,
-    /// Write counter of this name, raised by every write, deletions included.
+    /// Given by the write: a number greater than that of any earlier write on this server, of whatever name.
     pub revision: u64,
     /// The earlier version that a rollback restored as this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,7 +10,7 @@ pub struct SecretResource {
     /// Secret name.
     #[schema(example = "db-password")]
     pub name: String,
-    /// Write counter, raised by every write.
+    /// Given by the write: a number greater than that of any earlier write on this server, of whatever name.
     pub revision: u64,
     /// Id of the key that the secret is encrypted with.
     #[schema(example = "9f2a61c07be4d318")]
