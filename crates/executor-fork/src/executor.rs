@@ -70,7 +70,9 @@ impl Forest {
     }
 
     fn prune(&self, idle: Duration) {
-        let pruned = self.trees().iter().filter(|tree| tree.prune(idle)).count();
+        let trees = self.trees();
+        trees.iter().for_each(|tree| tree.look_after());
+        let pruned = trees.iter().filter(|tree| tree.prune(idle)).count();
         if pruned > 0 {
             tracing::debug!(pruned, "snapshots that nobody called were let go");
         }
@@ -284,6 +286,9 @@ impl Executor for ForkExecutor {
             let cause = "the function was prepared by another executor".to_owned();
             return Err(failed(Fault::Platform { cause }, Vec::new()));
         };
+        if let Plan::Fork(tree) = plan {
+            tree.look_after();
+        }
         let tree = match plan {
             Plan::Fork(tree) if !tree.is_given_up() => {
                 if tree.lacks_zygote()

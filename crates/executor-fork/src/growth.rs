@@ -93,7 +93,8 @@ impl Growth<'_> {
             }
             other => other?,
         };
-        // From here on the function's code runs in clones only.
+        // From here on the function's code is for clones. The launcher stops the zygote while no fork is wanted,
+        // so that what code left behind in it, such as a signal handler, does not run on without a call.
         if let Err(error) = frozen.sandbox().open_network().await {
             return Err(NotFrozen::Broken(Fault::Platform { cause: error.to_string() }));
         }

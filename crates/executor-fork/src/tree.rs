@@ -189,13 +189,15 @@ impl Tree {
                     if attempt == 0 && matches!(error, NotForked::Ended) && !zygote.has_ended() {
                         continue;
                     }
+                    let tampered = match error {
+                        NotForked::Tampered(what) => Some(what),
+                        _ => zygote.tampered(),
+                    };
                     // Counted once, however many starts of a burst have noticed it.
                     if self.fell(&zygote)
-                        && let NotForked::Tampered(what) = &error
+                        && let Some(what) = tampered
                     {
-                        self.tampered.fetch_add(1, Ordering::Relaxed);
-                        self.ground.tally.tampered.one();
-                        tracing::warn!(function = %self.function.path, what, "a snapshot has been tampered with; it is made anew");
+                        self.was_tampered_with(&what);
                     }
                     if self.is_given_up() {
                         break;
@@ -234,6 +236,23 @@ impl Tree {
             "{ATTEMPTS} snapshots of {} have ended while they were asked",
             self.function.path
         )))
+    }
+
+    /// Gives up the serving zygote if the launcher has ended it for what it found.
+    pub(crate) fn look_after(&self) {
+        let serving = self.zygotes().serving.clone();
+        if let Some(zygote) = serving
+            && let Some(what) = zygote.tampered()
+            && self.retire(&zygote)
+        {
+            self.was_tampered_with(&what);
+        }
+    }
+
+    fn was_tampered_with(&self, what: &str) {
+        self.tampered.fetch_add(1, Ordering::Relaxed);
+        self.ground.tally.tampered.one();
+        tracing::warn!(function = %self.function.path, what, "a snapshot has been tampered with; it is made anew");
     }
 
     /// The variables of a call that the snapshot was not loaded with.

@@ -204,6 +204,11 @@ impl Zygote {
         self.frozen.sandbox().exited().is_some()
     }
 
+    /// What the launcher found in it while nobody forked it, and ended it for.
+    pub(crate) fn tampered(&self) -> Option<String> {
+        self.frozen.sandbox().exited()?.tampered
+    }
+
     /// Kills it with all its clones.
     pub(crate) fn kill(&self) {
         self.frozen.sandbox().kill();

@@ -4,8 +4,9 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use flint_executor_fork::ForkConfig;
 use serde_json::json;
-use support::{House, handler};
+use support::{House, eventually, handler};
 
 /// Seen before the snapshot is there: it is refused, with the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,4 +71,30 @@ async fn what_tampers_with_forks_is_found_and_ends_as_fresh_processes() {
         assert!(counts.rebuilt <= 2, "{action}: {counts:?}");
         house.end().await;
     }
+}
+
+/// What a signal handler forks in the snapshot, long after the fork that set its timer, would run on beside
+/// later calls, and without any.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_that_runs_code_without_a_call_is_ended_and_made_anew() {
+    let house = House::with(ForkConfig { standbys: 0, ..ForkConfig::default() }).await;
+    let code = "import ctypes, os\n\
+        libc, armed = ctypes.CDLL(None), []\n\
+        def begin():\n    armed or armed.append(libc.alarm(1))\n\
+        def ring(number):\n    \
+            if libc.syscall(57) == 0:\n        while True: pass\n\
+        parent, alarm = ctypes.CFUNCTYPE(None)(begin), ctypes.CFUNCTYPE(None, ctypes.c_int)(ring)\n\
+        libc.signal(14, alarm)\n\
+        assert getattr(libc, '__register_atfork')(None, parent, None, None) == 0\n\
+        def main(params): return {}\n";
+    let prepared = house.prepare(handler("python:default", code)).await;
+    assert_eq!(prepared.fallback, None);
+    let first = house.shims();
+    assert_eq!(house.answer_of(&prepared, "{}").await, json!({}));
+    eventually("it is found out", || house.counts().tampered == 1).await;
+    eventually("nothing is left of it", || house.shims().is_empty()).await;
+    assert_eq!(house.answer_of(&prepared, "{}").await, json!({}));
+    assert_eq!((house.counts().zygotes, house.counts().fresh), (1, 0));
+    assert!(!house.shims().contains(&first[0]));
+    house.end().await;
 }

@@ -71,6 +71,29 @@ async fn its_code_is_not_in_memory_while_it_is_loaded_and_frozen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_zygote_that_nobody_calls_stands_still_and_serves_the_next_call() {
+    let house = House::with(ForkConfig { standbys: 0, ..ForkConfig::default() }).await;
+    let python =
+        "calls = 0\ndef main(params):\n    global calls\n    calls += 1\n    return {'calls': calls - 1}\n";
+    for (kind, code) in [("nodejs:default", COUNTING), ("python:default", python)] {
+        let prepared = house.prepare(handler(kind, code)).await;
+        let zygote = *house.shims().last().unwrap();
+        for _ in 0..2 {
+            assert_eq!(house.answer_of(&prepared, "{}").await["calls"], 0);
+            eventually("it stands still", || {
+                let status = std::fs::read_to_string(format!("/proc/{zygote}/status"));
+                status.unwrap().contains("State:\tT")
+            })
+            .await;
+        }
+        assert_eq!(house.answer_of(&prepared, "{}").await["calls"], 0);
+    }
+    let counts = house.counts();
+    assert_eq!((counts.forked, counts.zygotes, counts.rebuilt, counts.tampered), (6, 2, 0, 0));
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fork_that_takes_longer_than_its_function_may_is_waited_for() {
     let house = House::with(ForkConfig { standbys: 0, ..ForkConfig::default() }).await;
     let prepared = house.prepare(handler("nodejs:default", COUNTING)).await;

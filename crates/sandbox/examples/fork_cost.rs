@@ -58,6 +58,7 @@ async fn fork(zygote: &Sandbox, link: &OwnedFd) -> Result<(Sandbox, [OwnedFd; 2]
     let made = Instant::now();
     let (ours, theirs) = pair()?;
     let (output, writer) = std::io::pipe()?;
+    cell.expect().await?;
     let fds = [theirs.as_fd(), writer.as_fd(), writer.as_fd(), cell.tmp()];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = SendAncillaryBuffer::new(&mut space);

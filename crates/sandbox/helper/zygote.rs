@@ -68,6 +68,19 @@ fn misbehave(how: &str) {
                     std::thread::sleep(Duration::from_secs(600));
                 }
             }
+            "alarm" => {
+                libc::signal(libc::SIGALRM, fork_a_loop as *const () as libc::sighandler_t);
+                libc::alarm(1);
+            }
+            "swarm" => {
+                for _ in 0..20 {
+                    let child = libc::fork() == 0;
+                    if child {
+                        std::thread::sleep(Duration::from_secs(1));
+                        libc::_exit(0);
+                    }
+                }
+            }
             "orphan" => {
                 if libc::fork() == 0 {
                     if libc::fork() == 0 {
@@ -116,6 +129,17 @@ fn misbehave(how: &str) {
                 assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0);
             }
             _ => {}
+        }
+    }
+}
+
+/// What a signal handler does in the zygote long after the fork.
+extern "C" fn fork_a_loop(_: i32) {
+    // SAFETY: single-threaded, and the child only calls the kernel.
+    unsafe {
+        let child = libc::fork() == 0;
+        while child {
+            libc::usleep(10_000);
         }
     }
 }
@@ -287,6 +311,12 @@ fn serve() -> ! {
                 let pid: i32 = argument.parse().expect("a process");
                 check(|| unsafe { libc::kill(pid, libc::SIGKILL) })
             }
+            "wake" => loop {
+                let pid: i32 = argument.parse().expect("a process");
+                // SAFETY: sends a signal.
+                let _ = unsafe { libc::kill(pid, libc::SIGCONT) };
+                std::thread::sleep(Duration::from_millis(10));
+            },
             "ptrace" => {
                 let pid: i32 = argument.parse().expect("a process");
                 check(|| unsafe { libc::ptrace(libc::PTRACE_ATTACH, pid, 0, 0) as i32 })

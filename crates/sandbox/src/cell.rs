@@ -62,6 +62,17 @@ impl Cell {
         self.tmp.as_ref().map(AsFd::as_fd).expect("a cell that was made has a tmpfs")
     }
 
+    /// Wakes the zygote, which stands still between forks, and has the launcher expect a clone. Call it right
+    /// before the zygote is told to fork for this cell: a process that was not expected is held against its
+    /// zygote.
+    ///
+    /// # Errors
+    /// [`Error::LauncherGone`]. Whether the zygote lives shows when it is told to fork.
+    pub async fn expect(&self) -> Result<()> {
+        let expect = Request::Expect { sid: self.sid };
+        self.connection.send(&expect, &[]).await.map_err(|_| Error::LauncherGone)
+    }
+
     /// Inspects the process `pid` (a pid as the server sees it) from outside, moves it into the cell and
     /// returns a handle like that of any sandbox: killing it kills the process and its descendants, and
     /// nothing else. Send a clone no work before this has succeeded.

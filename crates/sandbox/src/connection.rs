@@ -372,7 +372,13 @@ impl Connection {
             let _ = start.reply.send(Err(Error::LauncherGone));
         }
         for (_, told) in exits {
-            let lost = Exit { status: ExitStatus::Lost, oom: false, usage: Usage::default(), setup_us: 0 };
+            let lost = Exit {
+                status: ExitStatus::Lost,
+                oom: false,
+                usage: Usage::default(),
+                setup_us: 0,
+                tampered: None,
+            };
             told.send_replace(Some(lost));
         }
         drop(asks);

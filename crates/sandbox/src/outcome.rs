@@ -13,6 +13,9 @@ pub struct Exit {
     pub usage: Usage,
     /// From the launcher's receipt of the request to the payload's `execve`, in microseconds.
     pub setup_us: u64,
+    /// What the launcher found in a sealed zygote between two forks and ended it for (see
+    /// [`crate::Sandbox::seal`]).
+    pub tampered: Option<String>,
 }
 
 /// How the main process of a sandbox ended.

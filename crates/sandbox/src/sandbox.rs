@@ -58,6 +58,7 @@ impl Sandbox {
             oom: false,
             usage: Usage::default(),
             setup_us: self.setup_us,
+            tampered: None,
         })
     }
 
@@ -168,6 +169,10 @@ impl Sandbox {
     /// Seals a sandbox with [`crate::SandboxSpec::zygote`] at its freeze point, from which on its main
     /// process only forks: inspects it from outside for state that its clones would share.
     /// [`crate::Cell::admit`] compares with the state found. May be repeated.
+    ///
+    /// From then on the main process runs only while [`crate::Cell::expect`] asks for it: a while after the
+    /// last fork it is stopped (SIGSTOP). A zygote that has processes which nobody asked for, or that is
+    /// woken, is ended, and [`Exit::tampered`] says so.
     ///
     /// # Errors
     /// [`Error::NotForkable`] with the obstacles found, a few of each kind, worded for the function's

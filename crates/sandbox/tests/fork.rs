@@ -52,6 +52,38 @@ async fn clones_come_work_and_end() {
 }
 
 #[tokio::test]
+async fn a_zygote_stands_still_between_forks() {
+    if !possible() {
+        return;
+    }
+    let host = Host::new("still").await;
+    let zygote = Zygote::sealed(&host, "honest").await;
+    let stopped = || {
+        let status = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let all: Vec<_> = members(&groups("flint-still-")).iter().map(status).collect();
+        // Never its pid 1, which reaps what clones leave behind.
+        all.iter().filter(|status| status.contains("State:\tT")).count() == 1
+    };
+    let first = zygote.spawn().await.unwrap();
+    for _ in 0..2 {
+        eventually("it stands still", stopped);
+        // Long enough for it to be looked at again.
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        assert!(stopped() && zygote.sandbox.exited().is_none());
+        let clone = zygote.spawn().await.unwrap();
+        assert_eq!(clone.ask("write /tmp/x").await, "OK");
+        assert_eq!(first.ask("run (sleep 0.1 &) ; echo fine").await, "fine");
+        clone.tell("exit 0");
+        clone.sandbox.wait().await;
+    }
+    eventually("it stands still again", stopped);
+    zygote.sandbox.kill();
+    assert_eq!(zygote.sandbox.wait().await.tampered, None);
+    host.launcher.shutdown().await;
+    assert!(groups("flint-still-").is_empty());
+}
+
+#[tokio::test]
 async fn siblings_have_nothing_of_each_other() {
     if !possible() {
         return;

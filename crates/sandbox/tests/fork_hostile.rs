@@ -139,6 +139,51 @@ async fn a_child_that_nobody_asked_for_is_noticed() {
     host.launcher.shutdown().await;
 }
 
+/// Places that are kept ready are no forks that were asked for.
+#[tokio::test]
+async fn a_child_beside_places_that_wait_is_noticed() {
+    let Some(host) = host("spare").await else { return };
+    let zygote = Zygote::sealed(&host, "late-alarm").await;
+    let clone = zygote.spawn().await.unwrap();
+    let spare = [zygote.sandbox.cell(&cell_spec()).await, zygote.sandbox.cell(&cell_spec()).await];
+    // Its pid 1, itself, the child, the clone.
+    eventually("the zygote has forked", || members(&groups("flint-spare-")).len() == 4);
+    let what = refusal(zygote.spawn().await.map(|clone| clone.pid));
+    assert!(what.contains("1 processes besides those asked for"), "{what}");
+    assert!(spare.iter().all(Result::is_ok) && clone.sandbox.exited().is_none());
+    host.launcher.shutdown().await;
+}
+
+/// Looking at each of them again and again would keep the launcher from its other work.
+#[tokio::test]
+async fn children_in_numbers_are_not_waited_for() {
+    let Some(host) = host("swarm").await else { return };
+    let zygote = Zygote::sealed(&host, "late-swarm").await;
+    let what = refusal(zygote.spawn().await.map(|clone| clone.pid));
+    assert!(what.contains("20 processes besides those asked for"), "{what}");
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_zygote_runs_nothing_when_no_fork_is_wanted() {
+    let Some(host) = host("between").await else { return };
+    let (forking, woken) =
+        (Zygote::sealed(&host, "late-alarm").await, Zygote::sealed(&host, "unlocked").await);
+    let clones = [forking.spawn().await.unwrap(), woken.spawn().await.unwrap()];
+    clones[1].tell("wake 2");
+    for (zygote, reason) in
+        [(&forking, "1 processes that nobody asked for"), (&woken, "a process of it has woken it")]
+    {
+        let exit = tokio::time::timeout(std::time::Duration::from_secs(60), zygote.sandbox.wait()).await;
+        let what = exit.unwrap_or_else(|_| panic!("it lives on: {reason}")).tampered.unwrap_or_default();
+        assert!(what.contains(reason), "{what}");
+    }
+    for clone in clones {
+        assert_eq!(clone.sandbox.wait().await.tampered, None);
+    }
+    host.launcher.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_clone_that_is_no_plain_fork_is_refused() {
     let Some(host) = host("noplain").await else { return };

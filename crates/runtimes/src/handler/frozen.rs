@@ -133,6 +133,8 @@ impl Frozen {
         let mut ticket = Ticket::draw(self);
         {
             let _whole = self.writing.lock().await;
+            // The launcher takes its sandboxes with it.
+            place.expect().await.map_err(|_| NotForked::Ended)?;
             self.send(ticket.number, prime, &[link.as_fd(), stdout.as_fd(), stderr.as_fd(), place.tmp()])
                 .await
                 .map_err(|_| NotForked::Ended)?;

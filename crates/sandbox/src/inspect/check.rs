@@ -24,8 +24,8 @@ pub(crate) struct Candidate<'a> {
     /// Processes in the zygote's cgroup.
     pub(crate) members: &'a [u32],
     pub(crate) init: u32,
-    /// How many other clones may be on their way to a cell.
-    pub(crate) cells: usize,
+    /// How many other forks were asked for that may be under way.
+    pub(crate) forks: usize,
 }
 
 /// Why a process is not admitted.
@@ -53,6 +53,9 @@ impl Finding {
 
 /// The number of the link's descriptor.
 const LINK: i32 = 3;
+
+/// How many processes more than were asked for are believed to be ending. Each is looked at.
+const SURPLUS_MAX: usize = 8;
 
 /// How many descriptors more than its zygote a clone may have before it is admitted.
 const OPENED_MAX: usize = 64;
@@ -83,6 +86,10 @@ impl Zygote {
         let zygote_tmp = self.tmp_device;
         let Some(baseline) = &mut self.sealed else { return tampered("its zygote was never sealed") };
         let process = candidate.process;
+        let surplus = baseline.others(candidate).count().saturating_sub(candidate.forks);
+        if surplus > SURPLUS_MAX {
+            return tampered(surplus_of(surplus));
+        }
         check_kinship(candidate, baseline)?;
         let foreign = |device: u64| {
             device == zygote_tmp || (device != candidate.tmp_device && (candidate.tmp_devices)(device))
@@ -304,12 +311,16 @@ impl Baseline {
         Ok(())
     }
 
+    /// The processes in the zygote's cgroup besides itself, its pid 1 and the candidate.
+    fn others(&self, candidate: &Candidate<'_>) -> impl Iterator<Item = Process> {
+        let known = [candidate.process.0, candidate.init, self.main.0];
+        candidate.members.iter().filter(move |pid| !known.contains(pid)).map(|pid| Process(*pid))
+    }
+
     /// Checks the other processes in the zygote's cgroup: clones on their way to their cells.
     fn check_others(&self, candidate: &Candidate<'_>, own: &[Descriptor]) -> Result<Vec<String>, Finding> {
-        let known = [candidate.process.0, candidate.init, self.main.0];
         let mut others = Vec::new();
-        for pid in candidate.members.iter().filter(|pid| !known.contains(pid)) {
-            let other = Process(*pid);
+        for other in self.others(candidate) {
             let parent = match other.parent().map_err(Finding::from) {
                 Ok(parent) => parent,
                 // A process that has ended meanwhile does no harm.
@@ -319,18 +330,15 @@ impl Baseline {
             if parent != self.main.0 {
                 return tampered(format!(
                     "a process that is not the zygote's child is left in its sandbox: {} {}",
-                    pid,
+                    other.0,
                     other.name()
                 ));
             }
             others.push(other);
         }
         // A clone whose cell was given up may be about to end.
-        if others.len() > candidate.cells {
-            let surplus = others.len() - candidate.cells;
-            return Err(Finding::Passing(format!(
-                "the zygote has {surplus} processes besides those asked for"
-            )));
+        if others.len() > candidate.forks {
+            return Err(Finding::Passing(surplus_of(others.len() - candidate.forks)));
         }
         // Descriptors last, since each process may have many.
         for other in &others {
@@ -345,6 +353,10 @@ impl Baseline {
         }
         Ok(others.iter().map(|other| other.0.to_string()).collect())
     }
+}
+
+fn surplus_of(surplus: usize) -> String {
+    format!("the zygote has {surplus} processes besides those asked for")
 }
 
 /// Fails if two processes share an open file. Stateless devices do not count.

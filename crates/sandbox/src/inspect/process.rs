@@ -30,6 +30,17 @@ impl Process {
 
     /// The process id of its parent.
     pub(super) fn parent(self) -> io::Result<u32> {
+        let (_, parent) = self.stat()?;
+        Ok(parent)
+    }
+
+    /// Whether it is stopped, or in the kernel and stops before it comes out; or has ended.
+    pub(crate) fn stands_still(self) -> bool {
+        self.stat().map_or(true, |(state, _)| matches!(state, 'T' | 'D' | 'Z' | 'X'))
+    }
+
+    /// Its state and the process id of its parent.
+    fn stat(self) -> io::Result<(char, u32)> {
         // In one read: `fs::read_to_string` makes eight system calls for it.
         let file = openat(CWD, self.path("stat"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let mut bytes = [0u8; 1024];
@@ -37,8 +48,11 @@ impl Process {
         let text = String::from_utf8_lossy(&bytes[..length]);
         // The command name, in parentheses, may contain any character.
         let fields = text.rsplit_once(") ").map(|(_, fields)| fields.split(' '));
-        let parent = fields.and_then(|mut fields| fields.nth(1)?.parse().ok());
-        parent.ok_or_else(|| io::ErrorKind::InvalidData.into())
+        let both = fields.and_then(|mut fields| {
+            let state = fields.next()?.chars().next()?;
+            Some((state, fields.next()?.parse().ok()?))
+        });
+        both.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// The number of threads: the kernel reports it in the link count of `/proc/PID/task`.
@@ -58,7 +72,7 @@ impl Process {
     }
 
     /// Its command name, for messages.
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         fs::read_to_string(self.path("comm")).unwrap_or_default().trim_end().to_owned()
     }
 

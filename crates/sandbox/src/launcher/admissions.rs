@@ -14,11 +14,14 @@ use crate::wire::Event;
 
 /// How long a zygote may take to close its copies of the descriptors that it was sent for a clone.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The first pause before an admission is tried again. A later one is as long as all before it together.
+const FIRST_PAUSE: Duration = Duration::from_micros(200);
 
 impl Launcher {
     pub(super) fn admit(&mut self, sid: u64, pid: u32) {
         let since = Instant::now();
-        let Some(cell) = self.cells.get_mut(&sid).filter(|cell| matches!(cell.stage, Stage::Empty)) else {
+        let is_free = |cell: &&mut Cell| matches!(cell.stage, Stage::Empty | Stage::Expecting);
+        let Some(cell) = self.cells.get_mut(&sid).filter(is_free) else {
             return self.tell(&Event::Failed { sid, fault: Fault::Ended }, &[]);
         };
         // Opened before any inspection: while the pidfd reports it alive, the process id means this process.
@@ -35,11 +38,29 @@ impl Launcher {
         }
     }
 
-    /// Tries the admissions again that had to wait.
+    /// Tries the admissions again that had to wait and are due: of each zygote until one has to wait again. So
+    /// a zygote that keeps many waiting costs one look between two requests of the server.
     pub(super) fn check_waiting(&mut self) {
-        for sid in std::mem::take(&mut self.waiting) {
+        let now = Instant::now();
+        let mut in_the_way = Vec::new();
+        for (sid, due) in std::mem::take(&mut self.waiting) {
+            let Some(zygote) = self.cells.get(&sid).map(|cell| cell.zygote) else { continue };
+            if due > now || in_the_way.contains(&zygote) {
+                self.waiting.push((sid, due));
+                continue;
+            }
+            let waiting = self.waiting.len();
             self.try_to_admit(sid);
+            if self.waiting.len() > waiting {
+                in_the_way.push(zygote);
+            }
         }
+    }
+
+    /// How long until an admission is tried again.
+    pub(super) fn waiting_patience(&self) -> Option<Duration> {
+        let due = self.waiting.iter().map(|(_, due)| *due).min()?;
+        Some(due.saturating_duration_since(Instant::now()))
     }
 
     fn try_to_admit(&mut self, sid: u64) {
@@ -51,7 +72,9 @@ impl Launcher {
             Err(Finding::Passing(_) | Finding::Tampered(_)) if self.has_ended(sid) => {
                 self.refuse(sid, Finding::Ended.into_fault());
             }
-            Err(Finding::Passing(_)) if waited < PATIENCE => self.waiting.push(sid),
+            Err(Finding::Passing(_)) if waited < PATIENCE => {
+                self.waiting.push((sid, Instant::now() + pause(waited)));
+            }
             Err(finding) => self.refuse(sid, finding.into_fault()),
         }
     }
@@ -78,7 +101,8 @@ impl Launcher {
             taken: &|stream| siblings().any(|other| has(other, stream)),
             members: &group.members()?,
             init: live.pid,
-            cells: siblings().filter(|other| other.expects_a_process()).count() - 1,
+            forks: siblings().filter(|other| other.expects_a_process()).count() - 1
+                + self.watch.late(cell.zygote),
         };
         let zygote = live.zygote.as_mut().ok_or(Finding::Ended)?;
         let streams = zygote.check(&candidate)?;
@@ -110,6 +134,7 @@ impl Launcher {
         let started = Event::Started { sid, setup_us };
         let _ = crate::wire::send(self.server.as_fd(), &started, &[pidfd.as_fd()]);
         cell.stage = Stage::Running { pidfd, setup_us, streams };
+        self.watch.came(cell.zygote);
     }
 
     /// Refuses a process, and kills it only if it belongs to the sandbox: the process id came from a hostile
@@ -131,5 +156,26 @@ impl Launcher {
         }
         self.tell(&Event::Failed { sid, fault }, &[]);
         self.finish(sid);
+    }
+}
+
+/// The pause before an admission is tried again that has waited for so long: twice as long each time, and
+/// once more when it may not wait any longer.
+fn pause(waited: Duration) -> Duration {
+    waited.max(FIRST_PAUSE).min(PATIENCE.saturating_sub(waited))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_admission_is_tried_a_few_times_and_last_at_the_end() {
+        let (mut waited, mut tries) = (Duration::ZERO, 1);
+        while waited < PATIENCE {
+            waited += pause(waited);
+            tries += 1;
+        }
+        assert_eq!((waited, tries < 20), (PATIENCE, true), "{tries}");
     }
 }

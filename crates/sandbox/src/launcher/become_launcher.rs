@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
-use super::{Background, Groups, Launcher, SERVER, Slots};
+use super::{Background, Groups, Launcher, SERVER, Slots, Watch};
 use crate::cgroup::Tree;
 use crate::error::Fault;
 use crate::inside::FIRST_FREE;
@@ -125,6 +125,7 @@ fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<La
         cells: HashMap::new(),
         groups: Groups::new(config.recycle_limit),
         waiting: Vec::new(),
+        watch: Watch::default(),
         ending: Vec::new(),
         background: Background::default(),
         doomed: Vec::new(),

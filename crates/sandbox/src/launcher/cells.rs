@@ -24,6 +24,8 @@ pub(super) struct Cell {
 /// The life of a cell.
 pub(super) enum Stage {
     Empty,
+    /// The zygote is about to be told to fork for it.
+    Expecting,
     /// A process waits to be admitted.
     Waiting {
         pid: u32,
@@ -45,9 +47,9 @@ pub(super) enum Stage {
 }
 
 impl Cell {
-    /// Whether a process may still be admitted to it.
+    /// Whether a fork for it is under way.
     pub(super) fn expects_a_process(&self) -> bool {
-        matches!(self.stage, Stage::Empty | Stage::Waiting { .. })
+        matches!(self.stage, Stage::Expecting | Stage::Waiting { .. })
     }
 }
 
@@ -63,6 +65,7 @@ impl Launcher {
         if let Some(leaf) = &mut live.slot.leaf {
             leaf.make_room(1).map_err(no_room)?;
         }
+        self.watch(sid);
         Ok(sealed)
     }
 
@@ -100,9 +103,22 @@ impl Launcher {
         Ok(tmp)
     }
 
+    /// The zygote is about to be told to fork for this cell.
+    pub(super) fn expect(&mut self, sid: u64) {
+        if let Some(cell) = self.cells.get_mut(&sid).filter(|cell| matches!(cell.stage, Stage::Empty)) {
+            cell.stage = Stage::Expecting;
+            self.watch.wanted(cell.zygote);
+        }
+    }
+
     pub(super) fn drop_cell(&mut self, sid: u64) {
-        if self.cells.get(&sid).is_some_and(|cell| matches!(cell.stage, Stage::Empty)) {
-            self.give_back(sid);
+        match self.cells.get(&sid).map(|cell| (&cell.stage, cell.zygote)) {
+            Some((Stage::Empty, _)) => self.give_back(sid),
+            Some((Stage::Expecting, zygote)) => {
+                self.watch.lapsed(zygote);
+                self.give_back(sid);
+            }
+            _ => {}
         }
     }
 
@@ -137,7 +153,7 @@ impl Launcher {
         let (mut empty, mut waiting) = (Vec::new(), Vec::new());
         for (sid, cell) in all {
             match cell.stage {
-                Stage::Empty => empty.push(*sid),
+                Stage::Empty | Stage::Expecting => empty.push(*sid),
                 Stage::Waiting { .. } => waiting.push(*sid),
                 // Each of these reports its own end.
                 Stage::Running { .. } | Stage::Ending { .. } => {}

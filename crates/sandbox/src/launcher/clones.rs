@@ -80,6 +80,7 @@ impl Launcher {
             oom: cell.oom || cell.leaf.oom_killed(),
             usage: cell.leaf.spent(),
             setup_us: *setup_us,
+            tampered: None,
         };
         self.tell(&Event::Exited { sid, exit }, &[]);
         self.give_back(sid);

@@ -84,6 +84,7 @@ impl Launcher {
         // would report the end for ever.
         let _ = epoll::delete(&self.epoll, &live.pidfd);
         let _ = epoll::delete(&self.epoll, &live.reports);
+        let tampered = self.watch.forget(sid);
         let leaf = live.slot.leaf.as_ref();
         if let Some(event) = leaf.and_then(|leaf| leaf.oom_event()) {
             let _ = epoll::delete(&self.epoll, event);
@@ -96,6 +97,7 @@ impl Launcher {
                 oom,
                 usage,
                 setup_us: live.setup_us,
+                tampered,
             };
             self.tell(&Event::Exited { sid, exit }, &[]);
         } else {

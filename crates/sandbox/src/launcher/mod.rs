@@ -12,6 +12,7 @@ mod groups;
 mod slots;
 mod start;
 mod users;
+mod watch;
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,6 +35,7 @@ use cells::{Cell, Stage};
 use groups::Groups;
 use slots::{Slot, Slots};
 use start::Lent;
+use watch::Watch;
 
 /// The argument that turns an executable into a launcher.
 pub(crate) const ARGUMENT: &str = "__launcher";
@@ -67,8 +69,9 @@ struct Launcher {
     cells: HashMap<u64, Cell>,
     /// Cgroups of ended cells.
     groups: Groups,
-    /// Cells whose admission must be tried again.
-    waiting: Vec<u64>,
+    /// Cells whose admission must be tried again, and when.
+    waiting: Vec<(u64, Instant)>,
+    watch: Watch,
     /// Cells whose main process has ended and whose cgroup may not be empty yet.
     ending: Vec<u64>,
     background: Background,
@@ -148,9 +151,12 @@ impl Launcher {
 
     /// How long to wait for events; `None` without pending work.
     fn patience(&self, idle: bool) -> Option<Duration> {
-        if !self.waiting.is_empty() {
-            Some(Duration::from_micros(200))
-        } else if !self.freezing.is_empty() || !self.ending.is_empty() {
+        let timed = [self.waiting_patience(), self.watch.patience(), self.working_patience(idle)];
+        timed.into_iter().flatten().min()
+    }
+
+    fn working_patience(&self, idle: bool) -> Option<Duration> {
+        if !self.freezing.is_empty() || !self.ending.is_empty() {
             Some(Duration::from_millis(1))
         } else if idle {
             Some(Duration::from_millis(3))
@@ -178,6 +184,7 @@ impl Launcher {
                 self.start(sid, &spec, [stdin, link], listen, fds)
             }
             Request::StartAside { sid, length } => self.start_aside(sid, length, fds),
+            Request::Expect { sid } => self.expect(sid),
             Request::Admit { sid, pid } => self.admit(sid, pid),
             Request::DropCell { sid } => self.drop_cell(sid),
             Request::Foreground { sid } => self.come_forward(sid),
@@ -212,6 +219,7 @@ impl Launcher {
         self.doomed.retain(|leaf| leaf.remove().is_err());
         self.check_freezing();
         self.check_waiting();
+        self.check_zygotes();
         self.check_ending();
         self.check_starting();
         self.check_background();

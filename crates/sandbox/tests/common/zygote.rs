@@ -82,6 +82,7 @@ impl Zygote {
     /// Has it fork for this cell; gives the clone's process id (or another's that says so) and its link.
     pub async fn fork(&self, cell: &Cell) -> (u32, OwnedFd) {
         let (ours, theirs) = pair();
+        cell.expect().await.unwrap();
         // A pipe, as clones have it: its zygote may hold it a little longer than the clone takes to say hello.
         let (output, writer) = std::io::pipe().unwrap();
         self.outputs.lock().unwrap().push(output);
