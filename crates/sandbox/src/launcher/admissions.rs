@@ -14,7 +14,7 @@ use crate::wire::Event;
 
 /// How long a zygote may take to close its copies of the descriptors that it was sent for a clone.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The first pause before an admission is tried again. A later one is as long as all before it together.
+/// The first pause before an admission is tried again. A later one is a quarter of all before it together.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 
 impl Launcher {
@@ -159,10 +159,10 @@ impl Launcher {
     }
 }
 
-/// The pause before an admission is tried again that has waited for so long: twice as long each time, and
-/// once more when it may not wait any longer.
+/// The pause before an admission is tried again that has waited for so long: ever longer, and once more when
+/// it may not wait any longer.
 fn pause(waited: Duration) -> Duration {
-    waited.max(FIRST_PAUSE).min(PATIENCE.saturating_sub(waited))
+    (waited / 4).max(FIRST_PAUSE).min(PATIENCE.saturating_sub(waited))
 }
 
 #[cfg(test)]
@@ -176,6 +176,6 @@ mod tests {
             waited += pause(waited);
             tries += 1;
         }
-        assert_eq!((waited, tries < 20), (PATIENCE, true), "{tries}");
+        assert_eq!((waited, tries < 50), (PATIENCE, true), "{tries}");
     }
 }
