@@ -109,11 +109,7 @@ fn calls() {
             libc::SYS_inotify_add_watch,
             [0, text(c"/usr"), libc::IN_OPEN as usize, 0, 0, 0],
         ),
-        (
-            "fcntl_notify",
-            libc::SYS_fcntl,
-            [shared, libc::F_NOTIFY as usize, libc::DN_ACCESS as usize, 0, 0, 0],
-        ),
+        ("fcntl_notify", libc::SYS_fcntl, [shared, libc::F_NOTIFY as usize, 1 /* DN_ACCESS */, 0, 0, 0]),
         ("memfd_hugetlb", libc::SYS_memfd_create, [text(c"x"), libc::MFD_HUGETLB as usize, 0, 0, 0, 0]),
         ("prctl_sched_core", libc::SYS_prctl, [libc::PR_SCHED_CORE as usize, 1, 0, 0, 0, 0]),
         (
