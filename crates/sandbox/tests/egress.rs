@@ -5,7 +5,7 @@
 mod common;
 
 use std::collections::HashMap;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -39,6 +39,7 @@ fn with_internet<T: Send>(inside: impl FnOnce() -> T + Send) -> Option<T> {
             let tid = host.recv().unwrap();
             sh(&format!("ip link add up0 type veth peer name isp0 && ip link set up0 netns {tid} && ip link set lo up && ip link set isp0 up"));
             sh(&ADDRESSES.map(|address| format!("ip addr add {address}/24 dev isp0")).join(" && "));
+            sh("ip route add 172.30.0.0/24 via 203.0.113.2");
             let listeners: Vec<TcpListener> =
                 ADDRESSES.iter().map(|address| TcpListener::bind((*address, 80)).unwrap()).collect();
             let datagrams = UdpSocket::bind(("203.0.113.1", 7777)).unwrap();
@@ -315,6 +316,93 @@ fn a_closed_way_out_leads_nowhere_until_it_is_opened() {
             assert_eq!(lines.next().unwrap().unwrap(), "open");
             drop(sandbox);
             host.launcher.shutdown().await;
+        });
+    });
+}
+
+/// Whether a container of somebody else's, on an interface of its own, gets answers from outside through the host.
+fn container_reaches_outside() -> bool {
+    std::thread::scope(|scope| {
+        let (container_is, container) = mpsc::channel::<u32>();
+        let (ready, is_ready) = mpsc::channel();
+        let reached = scope.spawn(move || {
+            unshare_net();
+            container_is.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            is_ready.recv().unwrap();
+            sh("ip addr add 172.30.0.2/24 dev box1 && ip link set box1 up && ip route add default via 172.30.0.1");
+            TcpStream::connect_timeout(&OUTSIDE.parse().unwrap(), Duration::from_secs(2)).is_ok()
+        });
+        let tid = container.recv().unwrap();
+        sh(&format!(
+            "ip link add box0 type veth peer name box1 netns {tid} && ip addr add 172.30.0.1/24 dev box0 && ip link set box0 up"
+        ));
+        ready.send(()).unwrap();
+        let reached = reached.join().unwrap();
+        sh("ip link del box0 2>/dev/null || true");
+        reached
+    })
+}
+
+fn set_forwarding(name: &str, on: bool) {
+    let switch = format!("/proc/sys/net/ipv4/conf/{name}/forwarding");
+    std::fs::write(switch, if on { "1" } else { "0" }).unwrap();
+}
+
+fn is_guarded() -> bool {
+    Command::new("nft").args(["list", "table", "inet", "flint_egress"]).output().unwrap().status.success()
+}
+
+/// As Docker, which is started later and switches forwarding on for the whole host.
+#[test]
+fn who_wants_the_host_to_forward_later_gets_it_and_keeps_it() {
+    with_internet(|| {
+        block_on(async {
+            let host = server("forwarding").await;
+            assert_eq!(reaches(&host, &[OUTSIDE]).await, [true]);
+            assert!(is_guarded() && forwards());
+            set_forwarding("all", true);
+            // The next sandbox with egress notices.
+            assert_eq!(reaches(&host, &[OUTSIDE, "10.9.9.9:80"]).await, [true, false]);
+            assert!(!is_guarded() && container_reaches_outside());
+            host.launcher.shutdown().await;
+            assert!(forwards(), "it is not Flint's to switch off");
+            assert!(container_reaches_outside());
+        });
+    });
+}
+
+#[test]
+fn that_others_want_to_forward_is_noticed_without_a_sandbox_too() {
+    with_internet(|| {
+        block_on(async {
+            let host = server("noticed").await;
+            assert_eq!(reaches(&host, &[OUTSIDE]).await, [true]);
+            set_forwarding("all", true);
+            common::eventually("the guard is gone", || !is_guarded());
+            // Even if nobody had noticed.
+            kill(&host).await;
+            let empty = tempfile::tempdir().unwrap();
+            assert!(flint_sandbox::sweep(empty.path()).problems.is_empty());
+            assert!(forwards());
+            host.launcher.shutdown().await;
+        });
+    });
+}
+
+/// The operator of a router had switched forwarding off for this uplink alone.
+#[test]
+fn an_uplink_that_is_to_forward_nothing_forwards_for_sandboxes_only() {
+    with_internet(|| {
+        block_on(async {
+            set_forwarding("all", true);
+            set_forwarding("up0", false);
+            let host = server("router").await;
+            for _ in 0..2 {
+                assert_eq!(reaches(&host, &[OUTSIDE]).await, [true]);
+                assert!(is_guarded() && !container_reaches_outside());
+            }
+            host.launcher.shutdown().await;
+            assert_as_it_was();
         });
     });
 }

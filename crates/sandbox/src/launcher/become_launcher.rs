@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::Instant;
 
 use rustix::event::epoll;
 use rustix::fs::{Mode, OFlags};
@@ -130,6 +131,7 @@ fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<La
         background: Background::default(),
         doomed: Vec::new(),
         freezing: Vec::new(),
+        host_looked_at: Instant::now(),
         state: state_path,
         config,
     })

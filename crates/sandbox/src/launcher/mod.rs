@@ -79,6 +79,7 @@ struct Launcher {
     doomed: Vec<Leaf>,
     /// Freezes under way: sequence number, sandbox, deadline.
     freezing: Vec<(u64, u64, Instant)>,
+    host_looked_at: Instant,
     state: PathBuf,
 }
 
@@ -113,6 +114,9 @@ const SETUP_DEADLINE: Duration = Duration::from_secs(20);
 /// How long cgroups may stay busy with dying processes at shutdown. The server waits longer than this for the
 /// launcher's exit.
 const END_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often, while egress keeps others from forwarding, it is seen whether they want to.
+const LOOK_AT_HOST: Duration = Duration::from_secs(5);
 
 /// The tokens of epoll: the server's socket, and for each sandbox `sid * 4` plus one of the others.
 const SERVER: u64 = 0;
@@ -166,6 +170,8 @@ impl Launcher {
             Some(background::LOOK_EVERY)
         } else if !self.starting.is_empty() {
             Some(Duration::from_secs(1))
+        } else if self.networks.watches_host() {
+            Some(LOOK_AT_HOST)
         } else {
             None
         }
@@ -223,6 +229,10 @@ impl Launcher {
         self.check_ending();
         self.check_starting();
         self.check_background();
+        if self.networks.watches_host() && self.host_looked_at.elapsed() >= LOOK_AT_HOST {
+            self.host_looked_at = Instant::now();
+            self.networks.look_at_host();
+        }
     }
 
     /// Gives up sandboxes that take too long to come up. Most events concern running sandboxes, so only the

@@ -45,6 +45,8 @@ pub(crate) struct Egress {
 struct Part {
     registry: Registry,
     block: Block,
+    /// Whether there is a guard that may have to go: see [`share::leave_to_others`].
+    guarded: bool,
     used: HashSet<u32>,
     /// Numbers whose addresses were never used, or whose connection tracking entries have been deleted since.
     clean: Vec<u32>,
@@ -80,6 +82,7 @@ impl Egress {
     /// Connects the empty network namespace `namespace` to the host, closed for now. The number returned
     /// releases it again.
     pub(super) fn connect(&mut self, host: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<u32, Fault> {
+        self.leave_to_others();
         let part = match &mut self.part {
             Some(part) => part,
             none => none.insert(prepare(&self.config)?),
@@ -92,6 +95,24 @@ impl Egress {
             Fault::step(format!("make the network interface {name}"), &error)
         })?;
         Ok(number)
+    }
+
+    /// Whether [`Self::leave_to_others`] should be called now and then.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.part.as_ref().is_some_and(|part| part.guarded)
+    }
+
+    /// Takes the guard away if somebody else wants the host to forward by now.
+    pub(super) fn leave_to_others(&mut self) {
+        let Some(part) = self.part.as_mut().filter(|part| part.guarded && share::host_forwards()) else {
+            return;
+        };
+        // If another server has its turn, or something fails, the next look is soon enough.
+        if let Ok(Some(turn)) = part.registry.try_enter()
+            && share::leave_to_others(&turn).is_ok()
+        {
+            part.guarded = false;
+        }
     }
 
     /// Opens or closes egress. While it is closed the sandbox has no default route, so that connections fail
@@ -154,7 +175,10 @@ fn prepare(config: &EgressConfig) -> Result<Part, Fault> {
         remedy: "stop one of them".into(),
     })?;
     match put_in_force(config, &turn, &block) {
-        Ok(()) => Ok(Part { registry, block, used: HashSet::new(), clean: (0..BLOCK_SIZE).rev().collect() }),
+        Ok(guarded) => {
+            let clean = (0..BLOCK_SIZE).rev().collect();
+            Ok(Part { registry, block, guarded, used: HashSet::new(), clean })
+        }
         Err(fault) => {
             share::leave(&turn, block, &mut SweepReport::default());
             let _ = turn.close();
@@ -163,9 +187,10 @@ fn prepare(config: &EgressConfig) -> Result<Part, Fault> {
     }
 }
 
-fn put_in_force(config: &EgressConfig, turn: &Turn, block: &Block) -> Result<(), Fault> {
+/// Returns whether forwarding is guarded.
+fn put_in_force(config: &EgressConfig, turn: &Turn, block: &Block) -> Result<bool, Fault> {
     let uplinks = uplinks();
-    share::switch_on(turn, &uplinks).map_err(|error| Fault::Unavailable {
+    let guarded = share::switch_on(turn, &uplinks).map_err(|error| Fault::Unavailable {
         what: format!("network egress (the host cannot be made to forward: {error})"),
         remedy: format!("allow it with `sysctl -w net.ipv4.conf.{}.forwarding=1`", uplinks.join("|")),
     })?;
@@ -186,7 +211,8 @@ fn put_in_force(config: &EgressConfig, turn: &Turn, block: &Block) -> Result<(),
             "network egress (connections of sandboxes that have ended cannot be forgotten: {error})"
         ),
         remedy: "it needs the kernel's connection tracking by netlink (module nf_conntrack_netlink)".into(),
-    })
+    })?;
+    Ok(guarded)
 }
 
 fn first_address(block: &Block) -> u32 {

@@ -75,6 +75,16 @@ impl Namespaces {
         }
     }
 
+    /// Whether [`Self::look_at_host`] should be called now and then.
+    pub(crate) fn watches_host(&self) -> bool {
+        self.egress.is_guarded()
+    }
+
+    /// Sees whether others want what egress keeps from them by now.
+    pub(crate) fn look_at_host(&mut self) {
+        self.egress.leave_to_others();
+    }
+
     /// Removes what was changed on the host.
     pub(crate) fn end(&mut self) {
         self.egress.end();

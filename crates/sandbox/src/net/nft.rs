@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use super::registry::Switched;
 use super::share::EVERY_INTERFACE;
 
 /// Never reachable, whatever the configuration: this host's network, loopback, Azure's host, link-local (the
@@ -84,10 +85,10 @@ impl Rules<'_> {
 
 /// Drops everything that arrives on these uplinks unless it goes to a sandbox's interface, of whichever
 /// server: they forward only because of egress.
-pub(super) fn guard(uplinks: &[String]) -> io::Result<()> {
+pub(super) fn guard(uplinks: &[Switched]) -> io::Result<()> {
     let rules: String = uplinks
         .iter()
-        .map(|name| format!("iifname \"{name}\" oifname != \"{EVERY_INTERFACE}*\" drop\n"))
+        .map(|Switched { name, .. }| format!("iifname \"{name}\" oifname != \"{EVERY_INTERFACE}*\" drop\n"))
         .collect();
     apply(&format!(
         "table inet {GUARD}\n\

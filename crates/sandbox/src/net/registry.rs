@@ -41,6 +41,17 @@ pub(super) struct Block {
     _lock: File,
 }
 
+/// An interface whose forwarding egress has switched on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Switched {
+    pub(super) name: String,
+    /// Whether the host forwarded already, but not through this interface: somebody wanted it so.
+    pub(super) but_host: bool,
+}
+
+/// Stands behind the names of those, in the file. No interface's name has a space.
+const BUT_HOST: &str = " but-host";
+
 /// The errors of creating and opening the directory while another server removes it: it existed already, or
 /// is gone again.
 const GOING: [io::ErrorKind; 2] = [io::ErrorKind::NotFound, io::ErrorKind::AlreadyExists];
@@ -83,7 +94,8 @@ impl Registry {
         if self.directory.exists() { self.enter().map(Some) } else { Ok(None) }
     }
 
-    fn try_enter(&self) -> io::Result<Option<Turn>> {
+    /// A turn, if nobody has one just now. The directory must exist.
+    pub(super) fn try_enter(&self) -> io::Result<Option<Turn>> {
         let path = self.lock();
         let lock = open(&path)?;
         if !try_lock(&lock)? {
@@ -139,17 +151,24 @@ impl Turn {
     }
 
     /// Interfaces whose forwarding egress has switched on.
-    pub(super) fn switched_on(&self) -> io::Result<Vec<String>> {
+    pub(super) fn switched_on(&self) -> io::Result<Vec<Switched>> {
+        let read = |line: &str| {
+            let name = line.strip_suffix(BUT_HOST);
+            Switched { name: name.unwrap_or(line).to_owned(), but_host: name.is_some() }
+        };
         match fs::read_to_string(self.note()) {
-            Ok(names) => Ok(names.lines().map(str::to_owned).collect()),
+            Ok(lines) => Ok(lines.lines().map(read).collect()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
 
     /// Records them. Must be called before the first of them is switched on.
-    pub(super) fn note_switched_on(&self, names: &[String]) -> io::Result<()> {
-        File::create(self.draft())?.write_all(names.join("\n").as_bytes())?;
+    pub(super) fn note_switched_on(&self, all: &[Switched]) -> io::Result<()> {
+        let line = |switched: &Switched| {
+            format!("{}{}\n", switched.name, if switched.but_host { BUT_HOST } else { "" })
+        };
+        File::create(self.draft())?.write_all(all.iter().map(line).collect::<String>().as_bytes())?;
         fs::rename(self.draft(), self.note())
     }
 
@@ -285,10 +304,12 @@ mod tests {
         let turn = registry.enter().unwrap();
         assert!(turn.switched_on().unwrap().is_empty());
         let block = turn.claim().unwrap().unwrap();
-        turn.note_switched_on(&["eth0".into(), "wlan0".into()]).unwrap();
+        let switched = [("eth0", false), ("wlan0", true)]
+            .map(|(name, but_host)| Switched { name: name.into(), but_host });
+        turn.note_switched_on(&switched).unwrap();
         turn.close().unwrap();
         let turn = registry.enter_existing().unwrap().unwrap();
-        assert_eq!(turn.switched_on().unwrap(), ["eth0", "wlan0"]);
+        assert_eq!(turn.switched_on().unwrap(), switched);
         turn.free(block).unwrap();
         turn.close().unwrap();
         assert!(registry.directory.exists(), "they are still on");

@@ -6,11 +6,15 @@ use std::io;
 
 use super::netlink::{self, Netlink};
 use super::nft;
-use super::registry::{Block, Registry, Turn};
+use super::registry::{Block, Registry, Switched, Turn};
 use crate::sweep::SweepReport;
 
 /// The common prefix of all servers' interface names.
 pub(super) const EVERY_INTERFACE: &str = "flint";
+
+/// The host's own switch, `net.ipv4.ip_forward`, has this name among the interfaces'. Who sets it sets those
+/// of all interfaces; Flint does not.
+const EVERYTHING: &str = "all";
 
 impl Block {
     /// The prefix of its interfaces' names.
@@ -25,14 +29,16 @@ impl Block {
 }
 
 /// Switches forwarding on for `uplinks`. Those that did not forward before do so for sandboxes only, and
-/// until the last server with egress ends.
-pub(super) fn switch_on(turn: &Turn, uplinks: &[String]) -> io::Result<()> {
+/// until the last server with egress ends. Returns whether the guard is there.
+pub(super) fn switch_on(turn: &Turn, uplinks: &[String]) -> io::Result<bool> {
+    leave_to_others(turn)?;
     let off: Vec<&String> = uplinks.iter().filter(|name| !forwards(name)).collect();
     let mut guarded = turn.switched_on()?;
     let known = guarded.len();
-    guarded.extend(off.iter().copied().cloned());
-    guarded.sort();
-    guarded.dedup();
+    let but_host = host_forwards();
+    let not_yet = off.iter().filter(|name| guarded.iter().all(|switched| switched.name != ***name));
+    let added: Vec<Switched> = not_yet.map(|name| Switched { name: String::clone(name), but_host }).collect();
+    guarded.extend(added);
     if guarded.len() != known {
         turn.note_switched_on(&guarded)?;
     }
@@ -43,7 +49,30 @@ pub(super) fn switch_on(turn: &Turn, uplinks: &[String]) -> io::Result<()> {
         fs::write(forwarding_switch(name), "1")
             .map_err(|error| io::Error::other(format!("forwarding through {name}: {error}")))?;
     }
-    Ok(())
+    Ok(!guarded.is_empty())
+}
+
+/// Whether the whole host forwards, for which Flint is not the reason.
+pub(super) fn host_forwards() -> bool {
+    forwards(EVERYTHING)
+}
+
+/// Once somebody else has switched forwarding on for the whole host, and so for the uplinks, these are theirs:
+/// their packets pass, and they switch it off. Uplinks that did not forward although the host did are what
+/// they were.
+pub(super) fn leave_to_others(turn: &Turn) -> io::Result<()> {
+    let guarded = turn.switched_on()?;
+    if !host_forwards() || guarded.iter().all(|switched| switched.but_host) {
+        return Ok(());
+    }
+    let ours: Vec<Switched> = guarded.into_iter().filter(|switched| switched.but_host).collect();
+    if ours.is_empty() {
+        nft::remove_table(nft::GUARD)?;
+        turn.forget_switched_on()
+    } else {
+        nft::guard(&ours)?;
+        turn.note_switched_on(&ours)
+    }
 }
 
 /// Removes everything that was made for a block and gives it back; the last server restores the host's
@@ -70,7 +99,8 @@ fn switch_off_for_nobody(turn: &Turn, report: &mut SweepReport) -> io::Result<()
     if !turn.is_deserted()? {
         return Ok(());
     }
-    for name in turn.switched_on()? {
+    leave_to_others(turn)?;
+    for Switched { name, .. } in turn.switched_on()? {
         // An interface that has gone needs no switching off.
         let _ = fs::write(forwarding_switch(&name), "0");
     }
