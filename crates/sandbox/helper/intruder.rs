@@ -178,6 +178,7 @@ fn identity() {
 pub fn bomb(kind: &str) {
     match kind {
         "fork" => fork_bomb(),
+        "signals" => signal_bomb(),
         "memory" => {
             let mut held = Vec::new();
             loop {
@@ -235,6 +236,26 @@ fn fork_bomb() {
     }
     let error = io::Error::last_os_error().raw_os_error().unwrap_or(-1);
     println!("children={children}\nerror={error}");
+    io::Write::flush(&mut io::stdout()).expect("flush");
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+/// Has signals queued that it does not take, says how many, and stays.
+fn signal_bomb() {
+    let signal = libc::SIGRTMIN();
+    // SAFETY: `set` is initialised by sigemptyset before it is used.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        for _ in 0..1000 {
+            libc::kill(libc::getpid(), signal);
+        }
+    }
+    let status = fs::read_to_string("/proc/self/status").expect("own status");
+    let queued = status.lines().find_map(|line| line.strip_prefix("SigQ:")?.trim().split('/').next());
+    println!("queued={}", queued.unwrap_or_default());
     io::Write::flush(&mut io::stdout()).expect("flush");
     std::thread::sleep(Duration::from_secs(600));
 }

@@ -59,12 +59,18 @@ pub(crate) unsafe fn helper(flags: i32, work: impl FnOnce()) -> io::Result<(libc
     match unsafe { clone3(flags, None) }? {
         Forked::Parent { pid, pidfd } => Ok((pid, pidfd)),
         Forked::Child => {
-            let tied = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-            // A parent that died before the signal was set is noticed by the new parent.
-            if tied.is_err() || rustix::process::getppid() != Some(parent) {
-                exit_now(125);
-            }
+            let tie = || {
+                let kill = Some(rustix::process::Signal::KILL);
+                let tied = rustix::process::set_parent_process_death_signal(kill);
+                // A parent that died before the signal was set is noticed by the new parent.
+                if tied.is_err() || rustix::process::getppid() != Some(parent) {
+                    exit_now(125);
+                }
+            };
+            tie();
             work();
+            // The kernel clears the parent-death signal when credentials change.
+            tie();
             loop {
                 std::thread::park();
             }
@@ -341,13 +347,21 @@ mod tests {
 
     #[test]
     fn a_helper_ends_with_whoever_made_it() {
+        use rustix::fs::Uid;
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let (worked, work) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
         // SAFETY: sound in a multi-threaded process, since neither child takes a lock or allocates.
         match unsafe { clone3(0, None) }.unwrap() {
             Forked::Child => {
+                // As root it changes its credentials as well.
+                let change = || {
+                    let _ = rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::from_raw(1), Uid::ROOT);
+                    let _ = rustix::io::write(&work, b"w");
+                };
                 // SAFETY: this process has one thread.
-                let made = unsafe { helper(libc::CLONE_FILES, || ()) };
-                exit_now(i32::from(made.is_err()));
+                let made = unsafe { helper(libc::CLONE_FILES, change) };
+                let waited = rustix::io::read(&worked, &mut [0u8]);
+                exit_now(i32::from(made.is_err() || waited.is_err()));
             }
             Forked::Parent { pidfd, .. } => {
                 let ended = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).unwrap().unwrap();

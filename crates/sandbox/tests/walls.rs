@@ -100,6 +100,24 @@ async fn identity_is_unprivileged() {
     host.launcher.shutdown().await;
 }
 
+/// The kernel counts for the owner of a user namespace what is used in it.
+#[tokio::test]
+async fn what_a_payload_uses_up_is_not_roots() {
+    if !common::is_root() {
+        println!("not checked: it takes root for a user id per sandbox");
+        return;
+    }
+    let host = Host::new("counts").await;
+    let (_sandbox, reader) = host.start(&helper(&["bomb", "signals"])).await.unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(reader), &mut line).unwrap();
+    let queued: u64 = common::findings(&line)["queued"].parse().unwrap();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let roots = status.lines().find_map(|line| line.strip_prefix("SigQ:")?.trim().split('/').next()).unwrap();
+    assert!(queued >= 20 && roots.parse::<u64>().unwrap() < queued, "{queued} inside, root has {roots}");
+    host.launcher.shutdown().await;
+}
+
 #[tokio::test]
 async fn nothing_of_the_host_is_in_sight() {
     let host = Host::new("sight").await;

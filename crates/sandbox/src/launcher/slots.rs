@@ -61,8 +61,9 @@ impl Slots {
             Some(blank) => blank,
             None => {
                 let number = self.made;
-                let outside = if self.rootless { 0 } else { self.payload_uid(number) };
-                let users = users::namespace(outside)?;
+                // Without root there is only one uid.
+                let own = (!self.rootless).then(|| self.payload_uid(number));
+                let users = users::namespace(own.unwrap_or(0), own)?;
                 self.made += 1;
                 (number, users)
             }
