@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// Arguments: `read:PATH`, `write:PATH`, `connect:ADDRESS:PORT`, or nothing for the fixed list.
@@ -179,6 +179,7 @@ pub fn bomb(kind: &str) {
     match kind {
         "fork" => fork_bomb(),
         "signals" => signal_bomb(),
+        "sockets" => socket_bomb(),
         "memory" => {
             let mut held = Vec::new();
             loop {
@@ -256,6 +257,26 @@ fn signal_bomb() {
     let status = fs::read_to_string("/proc/self/status").expect("own status");
     let queued = status.lines().find_map(|line| line.strip_prefix("SigQ:")?.trim().split('/').next());
     println!("queued={}", queued.unwrap_or_default());
+    io::Write::flush(&mut io::stdout()).expect("flush");
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+/// Fills connections to itself until they take no more, says so, and stays.
+fn socket_bomb() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("its address");
+    let chunk = vec![0u8; 256 << 10];
+    let (mut kept, mut sent) = (Vec::new(), 0);
+    for _ in 0..100 {
+        let mut client = TcpStream::connect(address).expect("a connection");
+        client.set_nonblocking(true).expect("it does not wait");
+        kept.push(listener.accept().expect("its other end").0);
+        while let Ok(length) = io::Write::write(&mut client, &chunk) {
+            sent += length;
+        }
+        kept.push(client);
+    }
+    println!("sent={sent}");
     io::Write::flush(&mut io::stdout()).expect("flush");
     std::thread::sleep(Duration::from_secs(600));
 }

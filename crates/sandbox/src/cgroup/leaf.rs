@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::counters::Counters;
-use super::{Controller, Tree, Version, field, put};
+use super::{Controller, Tree, Version, field, put, sockets};
 use crate::descriptors::keep;
 use crate::outcome::Usage;
 use crate::spec::ResourceLimits;
@@ -156,7 +156,7 @@ impl Leaf {
                 let _ = put(path, "memory.swappiness", 0);
                 // v1 does not charge TCP and UDP socket buffers to the memory limit; without a limit of their
                 // own they are bounded by the host's only.
-                let _ = put(path, "memory.kmem.tcp.limit_in_bytes", bytes);
+                let _ = put(path, "memory.kmem.tcp.limit_in_bytes", sockets::limit(bytes));
                 Ok(())
             }
             Some((Version::V2, path)) => put(path, "memory.max", bytes),

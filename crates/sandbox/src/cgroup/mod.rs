@@ -7,6 +7,7 @@ mod detect;
 mod leaf;
 pub(crate) mod moves;
 mod remove;
+mod sockets;
 mod tree;
 
 pub(crate) use detect::{Controller, Layout, Version};
