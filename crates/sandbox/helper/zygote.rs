@@ -137,9 +137,10 @@ fn misbehave(how: &str) {
 extern "C" fn fork_a_loop(_: i32) {
     // SAFETY: single-threaded, and the child only calls the kernel.
     unsafe {
-        let child = libc::fork() == 0;
-        while child {
-            libc::usleep(10_000);
+        if libc::fork() == 0 {
+            loop {
+                libc::usleep(10_000);
+            }
         }
     }
 }
