@@ -183,8 +183,8 @@ pub struct Runtimes {
 const NATIVE: [&str; 2] = ["native", "blackbox"];
 
 impl Runtimes {
-    /// Searches PATH and `folders` (`runtimes.search` of the configuration). Runs each interpreter once, so
-    /// it blocks for some tenths of a second.
+    /// Searches PATH and `folders` (`runtimes.search` of the configuration). Runs each interpreter, so it
+    /// blocks for some tenths of a second, on a busy host for longer.
     pub fn discover(folders: &[PathBuf]) -> Self {
         let search = Search::new(folders);
         let mut found: Vec<Runtime> = std::thread::scope(|scope| {

@@ -4,8 +4,9 @@ use std::{
     collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
-    time::Duration,
+    sync::{Condvar, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
 };
 
 use flint_sandbox::Mount;
@@ -29,16 +30,56 @@ const SEEN_ANYWAY: [&str; 9] = [
     "/lib64",
 ];
 
-/// How long a program may take to print its version; reading a runtime from a cold disk takes a second or
+/// How long programs may take to print their versions; reading a runtime from a cold disk takes a second or
 /// two.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Patience =
+    Patience { first: Duration::from_secs(5), alone: Duration::from_secs(10), all: Duration::from_secs(60) };
+
+/// How long to wait for answers.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// For a program that is asked while others are.
+    first: Duration,
+    /// For one that did not answer then, and is asked again while no other is: a busy host is slow.
+    alone: Duration,
+    /// From the search's start on, nothing is asked again after this time, so that many programs that hang do
+    /// not keep the server from starting.
+    all: Duration,
+}
 
 /// Where to search, and what was found there but is not used.
 #[derive(Debug)]
 pub(super) struct Search {
     folders: Vec<PathBuf>,
-    patience: Duration,
+    began: Instant,
+    patience: Patience,
+    turns: Turns,
     not_used: Mutex<Vec<NotUsed>>,
+}
+
+/// Bounds how many programs run at once.
+#[derive(Debug)]
+struct Turns {
+    most: usize,
+    taken: Mutex<usize>,
+    returned: Condvar,
+}
+
+impl Turns {
+    fn new(most: usize) -> Self {
+        Self { most, taken: Mutex::default(), returned: Condvar::new() }
+    }
+
+    /// Does `work` once `turns` of them are free; with all of them, it is done alone.
+    fn with<T>(&self, turns: usize, work: impl FnOnce() -> T) -> T {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = self.returned.wait_while(taken, |taken| *taken + turns > self.most);
+        *free.unwrap_or_else(PoisonError::into_inner) += turns;
+        let done = work();
+        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) -= turns;
+        self.returned.notify_all();
+        done
+    }
 }
 
 /// A runtime that was found but is not used.
@@ -65,7 +106,14 @@ impl Search {
     /// Searches PATH and `folders`: each a directory with programs, an installation (with `bin`), or a
     /// directory of installations, as version managers keep them.
     pub(super) fn new(folders: &[PathBuf]) -> Self {
-        Self { folders: folders.to_vec(), patience: PATIENCE, not_used: Mutex::default() }
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            folders: folders.to_vec(),
+            began: Instant::now(),
+            patience: PATIENCE,
+            turns: Turns::new(cores),
+            not_used: Mutex::default(),
+        }
     }
 
     /// Executables whose name satisfies `wanted`: those on PATH in its order, then those in the directories;
@@ -95,13 +143,21 @@ impl Search {
 
     /// A program's stdout; `None` if it fails or hangs. Records a program that hangs.
     pub(super) fn ask(&self, family: Family, program: &Path, arguments: &[&str]) -> Option<String> {
-        let answer = question::ask(program, arguments, self.patience);
+        let Patience { first, alone, all } = self.patience;
+        let mut waited = first;
+        let mut answer = self.turns.with(1, || question::ask(program, arguments, first));
         if answer == Err(Unanswered::TooLate) {
-            let why = format!(
-                "{}: it did not say within {:?} what it is, and was ended",
-                program.display(),
-                self.patience
-            );
+            answer = self.turns.with(self.turns.most, || match self.began.elapsed() < all {
+                true => {
+                    waited = alone;
+                    question::ask(program, arguments, alone)
+                }
+                false => Err(Unanswered::TooLate),
+            });
+        }
+        if answer == Err(Unanswered::TooLate) {
+            let program = program.display();
+            let why = format!("{program}: it did not say within {waited:?} what it is, and was ended");
             self.note(family, why, Because::Hangs);
         }
         answer.ok()
@@ -120,14 +176,14 @@ impl Search {
         not_used
     }
 
-    /// Asks all programs concurrently, since each has to start.
+    /// Asks all programs, some of them at once, since each has to start.
     pub(super) fn ask_all(
         &self,
         family: Family,
         programs: Vec<PathBuf>,
         look: fn(&Self, &Path) -> Option<Runtime>,
     ) -> Vec<Runtime> {
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let trusted = programs.iter().filter(|program| self.trusts(family, program));
             let asked: Vec<_> = trusted.map(|program| scope.spawn(move || look(self, program))).collect();
             let found = asked.into_iter().filter_map(|thread| thread.join().ok().flatten());
@@ -222,6 +278,8 @@ pub(super) fn stays(path: &Path) -> Option<Vec<Mount>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
@@ -289,16 +347,59 @@ mod tests {
         assert!(refused.iter().all(|one| one.because == Because::Replaceable));
     }
 
+    const AT_ONCE: Duration = Duration::from_millis(100);
+    const PLENTY: Duration = Duration::from_secs(300);
+
+    fn ask_shell(search: &Search, script: &str) -> Option<String> {
+        search.ask(Family::Node, Path::new("/bin/sh"), &["-c", script])
+    }
+
     #[test]
     fn what_hangs_is_given_up_and_named() {
+        for (all, waited) in [(PLENTY, "200ms"), (Duration::ZERO, "100ms")] {
+            let mut search = Search::new(&[]);
+            search.patience = Patience { first: AT_ONCE, alone: AT_ONCE * 2, all };
+            assert_eq!(ask_shell(&search, "sleep 1000"), None);
+            let not_used = search.not_used();
+            let [NotUsed { family: Family::Node, why, because: Because::Hangs }] = &not_used[..] else {
+                panic!("{not_used:?}")
+            };
+            assert!(why.contains(&format!("/bin/sh: it did not say within {waited}")), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_is_slow_on_a_busy_host_is_asked_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let quiet = folder.path().join("quiet");
         let mut search = Search::new(&[]);
-        search.patience = Duration::from_millis(100);
-        assert_eq!(search.ask(Family::Node, Path::new("/bin/sh"), &["-c", "sleep 1000"]), None);
-        let not_used = search.not_used();
-        let [NotUsed { family: Family::Node, why, because: Because::Hangs }] = &not_used[..] else {
-            panic!("{not_used:?}")
+        search.patience = Patience { first: AT_ONCE, alone: PLENTY, all: PLENTY };
+        let script = format!("while [ ! -e '{}' ]; do sleep 0.02; done; echo 1.2", quiet.display());
+        let answer = thread::scope(|scope| {
+            let asked = scope.spawn(|| ask_shell(&search, &script));
+            thread::sleep(AT_ONCE * 10);
+            fs::write(&quiet, "").unwrap();
+            asked.join().unwrap()
+        });
+        assert_eq!(answer.as_deref(), Some("1.2"));
+        assert_eq!(search.not_used(), []);
+    }
+
+    #[test]
+    fn few_programs_are_asked_at_once_and_one_alone() {
+        let (turns, running) = (Turns::new(2), AtomicUsize::new(0));
+        let at_once = |taken: usize| {
+            turns.with(taken, || {
+                let others = running.fetch_add(taken, Ordering::SeqCst);
+                thread::sleep(Duration::from_millis(5));
+                running.fetch_sub(taken, Ordering::SeqCst);
+                others + taken
+            })
         };
-        assert!(why.contains("/bin/sh: it did not say within 100ms"), "{why}");
+        thread::scope(|scope| {
+            let works: Vec<_> = (0..20).map(|n| scope.spawn(move || at_once(1 + n % 2))).collect();
+            assert!(works.into_iter().all(|work| work.join().unwrap() <= 2));
+        });
     }
 
     #[test]
