@@ -121,6 +121,21 @@ async fn leaves(instance: Arc<dyn Instance>) -> (Arc<dyn Instance>, bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_breaks_off_is_not_waited_for() {
+    let house = House::new().await;
+    let instance = house.start(function("python:default", Contract::Http, CodeFormat::Source, SERVER)).await;
+    // It exits with an error long after that.
+    let Invoked::Done { result, .. } = instance.invoke(request("POST", "/hang-up", Bytes::new())).await
+    else {
+        panic!()
+    };
+    let Err(Fault::Developer { message }) = result else { panic!("{result:?}") };
+    assert!(message.starts_with("the function's server broke off without an answer"), "{message}");
+    instance.stop().await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_ends_when_its_caller_goes_away() {
     let house = House::new().await;
     let server = function("python:default", Contract::Http, CodeFormat::Source, SERVER);

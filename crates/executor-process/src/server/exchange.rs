@@ -33,6 +33,8 @@ const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// How long an idle connection is reused. Servers close connections that are idle for longer, and a server
 /// that was paused does so at the very moment of the next request, which would then get no answer.
 const KEPT: Duration = Duration::from_secs(1);
+/// How long a server that closed its connection may take to exit, if that is why. Most go on running.
+const LEAVING: Duration = Duration::from_millis(300);
 
 /// Flint's end of the connection to one server.
 pub(super) struct Line {
@@ -270,7 +272,8 @@ impl Line {
                 Fault::Deadline
             }
             Broken::Connection(reason) => {
-                match ending::of_itself(&self.sandbox, &mut self.output, logs).await {
+                let patience = LEAVING.min(self.timer.deadline().saturating_duration_since(Instant::now()));
+                match ending::of_itself_within(patience, &self.sandbox, &mut self.output, logs).await {
                     Fault::Exited { end: None } => Fault::Developer {
                         message: format!("the function's server broke off without an answer: {reason}"),
                     },

@@ -23,14 +23,20 @@ const HEAP_IS_FULL: [&str; 2] = ["JavaScript heap out of memory", "java.lang.Out
 
 /// Waits for a process that ended or closed its link by itself; returns how it ended.
 pub async fn of_itself(sandbox: &Sandbox, output: &mut Output, logs: &mut Logs) -> Fault {
-    let exit = tokio::select! {
-        exit = gather(sandbox, output, logs) => Some(exit),
-        () = tokio::time::sleep(LEAVING) => None,
-    };
-    match exit {
-        Some(exit) => fault_of(&exit, logs),
+    of_itself_within(LEAVING, sandbox, output, logs).await
+}
+
+/// The same, but kills the process after `patience`.
+pub async fn of_itself_within(
+    patience: Duration,
+    sandbox: &Sandbox,
+    output: &mut Output,
+    logs: &mut Logs,
+) -> Fault {
+    match tokio::time::timeout(patience, gather(sandbox, output, logs)).await {
+        Ok(exit) => fault_of(&exit, logs),
         // Its exit status would only say that it was just killed.
-        None => match by_force(sandbox, output, logs).await {
+        Err(_) => match by_force(sandbox, output, logs).await {
             Some(exit) if exit.oom => Fault::OutOfMemory,
             _ => Fault::Exited { end: None },
         },
