@@ -72,7 +72,7 @@ mod tests {
         for part in ["parameters", "annotations"] {
             assert!(check(&json!({ part: many(100) })).is_ok(), "{part}");
             let Err(Unfit::Part(error)) = check(&json!({ part: many(200) })) else { panic!("{part}") };
-            assert_eq!(error.to_string(), format!("{part} larger than allowed: 1601 > 1024 bytes."));
+            assert_eq!(error.to_string(), format!("{part} larger than allowed: 1401 > 1024 bytes."));
         }
         for body in [
             json!({"binding": many(600_000)}),
