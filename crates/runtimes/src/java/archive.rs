@@ -22,6 +22,8 @@ const SHIM_ARCHIVE_MAX: ByteSize = ByteSize::mib(256);
 /// Where the JVM writes the archive.
 const WRITTEN: &str = "/tmp/archive";
 const HAND_ON: &str = "cat /tmp/archive >&3";
+/// Begins what a training run (`Train.java`) says of code that lacks the function's entry point.
+const NO_ENTRY_POINT: &str = "flint: no entry point: ";
 
 fn ending(runtime: &Runtime) -> &'static str {
     if has_aot(runtime) { "aot" } else { "jsa" }
@@ -77,6 +79,11 @@ pub(crate) async fn build(
     create_readable_dir(&place).map_err(|error| error.to_string())?;
     train(launcher, spec, &place.join(&name), bounds).await?;
     Ok(format!("{ARCHIVE}/{name}"))
+}
+
+/// Why the code has no entry point, if that is the error of a training run.
+pub(crate) fn no_entry_point(error: &str) -> Option<&str> {
+    error.split_once(NO_ENTRY_POINT)?.1.lines().next()
 }
 
 /// Runs the training and renames the archive into place, so that it is there whole or not at all.

@@ -6,7 +6,7 @@ mod compile;
 mod jar;
 mod shim;
 
-pub(crate) use archive::{build as build_archive, class_path};
+pub(crate) use archive::{build as build_archive, class_path, no_entry_point};
 pub(crate) use compile::compile;
 pub(crate) use jar::main_class;
 pub(crate) use shim::JavaShims;

@@ -74,6 +74,9 @@ impl Workshop<'_> {
                 format!("wrote an archive of its classes ({} ms)", began.elapsed().as_millis())
             }
             Err(error) => {
+                if let Some(why) = java::no_entry_point(&error) {
+                    return Err(PrepareError::Code(why.to_owned()));
+                }
                 let error = error.lines().next().unwrap_or_default().to_owned();
                 format!("starts without an archive of its classes, because the training run failed: {error}")
             }

@@ -17,6 +17,8 @@ import java.util.Map;
  */
 public final class Train {
     private static final int CALLS = 50;
+    /** Begins a refusal of the code; Flint knows it too (crates/runtimes/src/java/archive.rs). */
+    private static final String NO_ENTRY_POINT = "flint: no entry point: ";
 
     private Train() {
     }
@@ -27,6 +29,9 @@ public final class Train {
         String main = arguments.length > 1 ? arguments[1] : "flint.Train#sample";
         String params = arguments.length > 2 ? arguments[2] : "{\"name\":\"Ada\",\"n\":[1,2.5,true,null,12345678901]}";
 
+        if (arguments.length > 0) {
+            requireEntryPoint(code, main);
+        }
         Link.open(3); // the descriptor itself is not touched
         loadAsUserCode(jar);
         Environment environment = new Environment();
@@ -34,6 +39,16 @@ public final class Train {
         int status = new Shim(new Link(new ByteArrayInputStream(frames(code, main, params)), out), environment).run();
         System.out.flush();
         System.exit(status);
+    }
+
+    /** Ends the run if no call could find the function. */
+    private static void requireEntryPoint(String code, String main) throws Exception {
+        try {
+            new Code(code).find(main);
+        } catch (LoadException missing) {
+            System.err.println(NO_ENTRY_POINT + missing.getMessage());
+            System.exit(Shim.EXIT_FAILED);
+        }
     }
 
     /** A function to call. */
