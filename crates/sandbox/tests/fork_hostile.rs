@@ -70,6 +70,11 @@ async fn a_sealed_zygote_does_not_get_the_hosts_memory() {
     let Some(host) = host("hoard").await else { return };
     let zygote = Zygote::sealed(&host, "hoard").await;
     let _ = zygote.spawn().await;
+    // It would be stopped on the way, if no fork were wanted.
+    let next = zygote.sandbox.cell(&cell_spec()).await;
+    if let Ok(next) = &next {
+        next.expect().await.unwrap();
+    }
     let exit = zygote.sandbox.wait().await;
     assert!(exit.oom, "{exit:?}");
     assert!(exit.usage.memory_peak_bytes < 1 << 30, "{exit:?}");
