@@ -6,13 +6,16 @@ use flint_model::ByteSize;
 
 /// The unit in which file systems allocate space. An empty file counts as one block, for its inode.
 pub const BLOCK: u64 = 4096;
+/// The unit of `st_blocks` (inode(7)).
+const STAT_BLOCK: u64 = 512;
 
 /// The disk usage of a file of this length.
 pub fn of_file(length: u64) -> u64 {
     length.div_ceil(BLOCK).max(1).saturating_mul(BLOCK)
 }
 
-/// The disk usage of a directory tree. Entries that are removed meanwhile are skipped.
+/// The disk usage of a directory tree, with the space that is reserved behind the ends of files. Entries that
+/// are removed meanwhile are skipped.
 ///
 /// # Errors
 /// A directory or entry that cannot be read.
@@ -27,8 +30,9 @@ pub fn of_folder(folder: &Path) -> io::Result<ByteSize> {
                 folders.push(entry.path());
                 BLOCK
             } else {
+                let allocated = found.blocks().saturating_mul(STAT_BLOCK);
                 // Each hard link counts its share of the file.
-                of_file(found.len()) / found.nlink().max(1)
+                of_file(found.len()).max(allocated) / found.nlink().max(1)
             };
         }
     }
@@ -45,6 +49,11 @@ fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::{
+        fs::{FallocateFlags, fallocate},
+        io::Errno,
+    };
+
     use super::*;
 
     #[test]
@@ -58,5 +67,20 @@ mod tests {
         fs::hard_link(inner.join("long"), inner.join("same")).unwrap();
         std::os::unix::fs::symlink("/", inner.join("link")).unwrap();
         assert_eq!(of_folder(root.path()).unwrap().as_u64(), 6 * BLOCK);
+    }
+
+    #[test]
+    fn space_that_is_reserved_behind_a_files_end_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("short");
+        fs::write(&path, "x").unwrap();
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 64 * BLOCK) {
+            Err(Errno::OPNOTSUPP) => return eprintln!("skipped: the file system reserves no space"),
+            reserved => reserved.unwrap(),
+        }
+        assert_eq!(file.metadata().unwrap().len(), 1);
+        let counted = of_folder(root.path()).unwrap().as_u64();
+        assert!(counted >= 65 * BLOCK, "{counted}");
     }
 }
