@@ -10,8 +10,12 @@ const HELLO: &str = "package demo;
 import java.util.Map;
 public class Hello {
     private static int calls;
-    public static Map<String, Object> main(Map<String, Object> params) {
+    public static Map<String, Object> main(Map<String, Object> params) throws java.io.IOException {
         System.out.println(\"hi\");
+        if (params.get(\"maps\") != null) {
+            String maps = java.nio.file.Files.readString(java.nio.file.Path.of(\"/proc/self/maps\"));
+            return Map.of(\"archived\", maps.contains(\"/archive/function.\"));
+        }
         if (params.get(\"throw\") != null) throw new IllegalStateException(\"asked to\");
         return Map.of(\"greeting\", \"Hello \" + params.get(\"name\"));
     }
@@ -39,6 +43,8 @@ async fn a_source_is_compiled_archived_and_called() {
         for _ in 0..2 {
             assert_eq!(text(instance.invoke(json(r#"{"name":"Ada"}"#)).await), r#"{"greeting":"Hello Ada"}"#);
         }
+        // The JVM maps an archive only if it accepts it.
+        assert_eq!(text(instance.invoke(json(r#"{"maps":1}"#)).await), r#"{"archived":true}"#);
         let flint_executor::Invoked::Done { result, .. } = instance.invoke(json(r#"{"throw":1}"#)).await
         else {
             panic!()

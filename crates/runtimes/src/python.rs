@@ -32,7 +32,7 @@ const DEEPEST: usize = 32;
 const COMPILING: Bounds =
     Bounds { within: Duration::from_secs(60), memory: ByteSize::mib(256), size: ByteSize::mib(64) };
 
-/// Compiles every source below a directory and writes the byte code to descriptor 3 as a tar. Skips sources
+/// Compiles every source below a directory and sends the byte code to descriptor 3 as a tar. Skips sources
 /// that do not compile; their import will report why.
 const COMPILE: &str = "
 import importlib.util, os, py_compile, sys, tarfile

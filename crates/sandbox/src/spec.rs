@@ -144,7 +144,7 @@ pub struct ResourceLimits {
     /// Open files of one process.
     pub open_files: u32,
     /// Largest size of a file that a process writes (`RLIMIT_FSIZE`), in bytes; `None` keeps the host's
-    /// limit.
+    /// limit. Does not bound the disk space of a file of the host: `fallocate` can reserve more behind its end.
     pub file_bytes: Option<u64>,
 }
 
@@ -182,6 +182,6 @@ pub struct SandboxIo {
     pub stdout: OwnedFd,
     /// fd 2.
     pub stderr: OwnedFd,
-    /// fd 3, when given: the link to the runtime shim.
+    /// fd 3, when given: the link to the runtime shim, or the pipe for a build tool's product.
     pub link: Option<OwnedFd>,
 }

@@ -90,7 +90,7 @@ fn packing(compiler: &Path) -> String {
     )
 }
 
-/// A sandbox for a Java tool, without network. It runs `argv`, then `behind` in a shell, which writes the
+/// A sandbox for a Java tool, without network. It runs `argv`, then `behind` in a shell, which sends the
 /// product to descriptor 3.
 fn tool(
     id: &str,

@@ -6,6 +6,7 @@ pub mod ending;
 pub mod logs;
 pub mod meter;
 pub mod output;
+mod product;
 pub mod relay;
 pub mod starter;
 pub mod timer;

@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    future::ready,
     io::{self, Seek, Write},
     os::{fd::OwnedFd, unix::fs::FileExt},
     path::Path,
@@ -13,7 +14,12 @@ use flint_model::ByteSize;
 use flint_sandbox::{ExitStatus, Launcher, SandboxIo, SandboxSpec};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::{ending, logs::Logs, output::Output};
+use super::{
+    ending,
+    logs::Logs,
+    output::Output,
+    product::{Product, not_made},
+};
 
 /// How much of a tool's output is kept.
 const SAID: ByteSize = ByteSize::kib(64);
@@ -33,23 +39,28 @@ pub struct Bounds {
 
 /// Runs a tool to its end. The error is its output, or why it did not run.
 pub(crate) async fn run(launcher: &Launcher, spec: &SandboxSpec, within: Duration) -> Result<(), ToolError> {
-    run_with(launcher, spec, within, None).await
+    run_with(launcher, spec, within, None, ready(Ok(()))).await
 }
 
-/// Runs a tool that writes one new file, `product`, through descriptor 3. Nothing else that it writes leaves
-/// its sandbox, so its input cannot make it fill the disk.
-pub(crate) async fn make(
+/// Runs a tool that sends one new file, `product`, through descriptor 3, a pipe. Nothing else that it writes
+/// leaves its sandbox, so its input cannot make it fill the disk.
+///
+/// # Errors
+/// The tool's output, or why there is no product. Then the file is removed.
+pub async fn make(
     launcher: &Launcher,
     mut spec: SandboxSpec,
     product: &Path,
     Bounds { within, size: most, .. }: Bounds,
 ) -> Result<(), ToolError> {
-    let not_made = |error: std::io::Error| ToolError::NotRun(format!("{}: {error}", product.display()));
-    let file = File::create_new(product).map_err(not_made)?;
-    let written = file.try_clone().map_err(not_made)?;
+    let (mut received, pipe) = Product::create(product, most).map_err(|error| not_made(product, &error))?;
+    // For intermediate files.
     spec.limits.file_bytes = Some(most.as_u64());
-    let made = run_with(launcher, &spec, within, Some(written.into())).await;
-    judge(made, file.metadata().map_err(not_made)?.len(), most)
+    let made = run_with(launcher, &spec, within, Some(pipe), received.receive()).await;
+    let length = made.as_ref().map_or(0, |length| *length);
+    judge(made.map(drop), length, most)?;
+    received.keep();
+    Ok(())
 }
 
 /// Runs a tool that converts `input`, from stdin to stdout. Both are memfds, of which nothing is left however
@@ -73,7 +84,7 @@ pub async fn convert(
     spec.limits.file_bytes = Some(size.as_u64());
     let stdout = product.try_clone().map_err(not_run)?.into();
     let io = SandboxIo { stdin: Some(stdin.into()), stdout, stderr, link: None };
-    let ended = run_to_end(launcher, &spec, within, io, output).await;
+    let ended = run_to_end(launcher, &spec, within, io, output, ready(Ok(()))).await;
     let length = product.metadata().map_err(not_run)?.len();
     judge(ended, length, size)?;
     let mut made = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
@@ -94,24 +105,28 @@ fn judge(ended: Result<(), ToolError>, length: u64, most: ByteSize) -> Result<()
     }
 }
 
-async fn run_with(
+async fn run_with<T>(
     launcher: &Launcher,
     spec: &SandboxSpec,
     within: Duration,
     link: Option<OwnedFd>,
-) -> Result<(), ToolError> {
+    receiving: impl Future<Output = Result<T, ToolError>>,
+) -> Result<T, ToolError> {
     let (output, [stdout, stderr]) = Output::both().map_err(|error| ToolError::NotRun(error.to_string()))?;
     let io = SandboxIo { stdin: None, stdout, stderr, link };
-    run_to_end(launcher, spec, within, io, output).await
+    run_to_end(launcher, spec, within, io, output, receiving).await
 }
 
-async fn run_to_end(
+/// `receiving` is what the server does meanwhile with what the tool sends. The tool is ended at once if that
+/// fails; both together have the time limit.
+async fn run_to_end<T>(
     launcher: &Launcher,
     spec: &SandboxSpec,
     within: Duration,
     io: SandboxIo,
     mut output: Output,
-) -> Result<(), ToolError> {
+    receiving: impl Future<Output = Result<T, ToolError>>,
+) -> Result<T, ToolError> {
     let mut logs = Logs::new(SAID);
     let deadline = Instant::now() + within;
     let sandbox = match tokio::time::timeout_at(deadline.into(), launcher.start(spec, io)).await {
@@ -119,14 +134,17 @@ async fn run_to_end(
         Ok(Err(error)) => return Err(ToolError::NotRun(error.to_string())),
         Err(_) => return Err(ToolError::TooLong(within)),
     };
-    let Ok(exit) =
-        tokio::time::timeout_at(deadline.into(), ending::gather(&sandbox, &mut output, &mut logs)).await
-    else {
-        ending::completely(&sandbox).await;
-        return Err(ToolError::TooLong(within));
+    let ending = async { Ok(ending::gather(&sandbox, &mut output, &mut logs).await) };
+    let ended = tokio::time::timeout_at(deadline.into(), async { tokio::try_join!(ending, receiving) }).await;
+    let (exit, received) = match ended.unwrap_or(Err(ToolError::TooLong(within))) {
+        Ok(ended) => ended,
+        Err(error) => {
+            ending::completely(&sandbox).await;
+            return Err(error);
+        }
     };
     if exit.status.success() {
-        return Ok(());
+        return Ok(received);
     }
     if exit.oom {
         return Err(ToolError::OutOfMemory(ByteSize::bytes(spec.limits.memory_bytes)));
