@@ -293,7 +293,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "sandbox.uid_base",
         "1600000",
-        "First user ID of the range that instances run as; ignored without root",
+        "First user ID of the range that instances run as; ignored without root. Several servers on one host should each have a range of their own",
     ),
     key("sandbox.spare_networks", "8", "Empty network namespaces to keep ready"),
     key(
