@@ -11,7 +11,9 @@ use axum::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use flint_controller::{ControllerError, PrepareWhen, PutCode, PutFunction, check_json_text};
+use flint_controller::{
+    AROUND_CODE, ControllerError, PrepareWhen, PutCode, PutFunction, allowed_around_code, check_json_text,
+};
 use flint_model::{
     Annotations, ByteSize, CodeFormat, Function, FunctionLimits, FunctionPath, Isolation, Parameter,
     Parameters, SnapshotOptionsError, Start, StrategyRequest,
@@ -31,9 +33,6 @@ use crate::{
 
 /// Buffered steps of a deploy for a client that does not read.
 const STEPS_UNREAD: usize = 16;
-
-/// Allowance for JSON around the code: parameters and annotations, which have limits of their own.
-const AROUND_CODE: u64 = 4 << 20;
 
 /// Requests up to this size are parsed where they are read.
 const QUICK: usize = 64 << 10;
@@ -122,7 +121,7 @@ async fn read(
     let essence = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let max_code = native.controller.config().limits.bounds.max_code.as_u64();
     if essence == "application/json" {
-        let body = collect_code(body, max_code / 3 * 4 + AROUND_CODE, max_code, arrival).await?;
+        let body = collect_code(body, max_code / 3 * 4 + AROUND_CODE.as_u64(), max_code, arrival).await?;
         let max_parameters = tenant.caller.limits().bounds.max_parameters;
         if body.len() <= QUICK {
             return parse(&body, max_parameters);
@@ -201,7 +200,7 @@ impl Outline<'_> {
             return Err(ApiError::invalid(SnapshotOptionsError::TooLarge { size }.to_string()));
         }
         let size = whole.saturating_sub(self.code.map_or(0, code_length));
-        let allowed = AROUND_CODE + 2 * max_parameters.as_u64();
+        let allowed = allowed_around_code(max_parameters);
         match size > allowed {
             true => Err(ControllerError::TooLarge { what: "Request without its code", size, allowed }.into()),
             false => Ok(()),

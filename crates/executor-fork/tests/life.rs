@@ -11,10 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flint_executor::{BRING_UP, Executor, Fault, PrewarmTarget, StartContext};
+use flint_executor::{BRING_UP, Executor, Fault, PrewarmTarget, StartContext, conformance::marked};
 use flint_executor_fork::ForkConfig;
 use flint_model::ByteSize;
-use support::{House, adjusted, context, eventually, handler, marked, warmed};
+use support::{House, adjusted, context, eventually, handler, warmed};
 
 const COUNTING: &str = "let calls = 0; exports.main = () => ({ calls: calls++ });";
 

@@ -10,9 +10,9 @@ use std::sync::{
     mpsc::channel,
 };
 
-use flint_executor::{Executor, FunctionSource, PrepareError};
+use flint_executor::{Executor, FunctionSource, PrepareError, conformance::marked};
 use flint_model::{ByteSize, CodeFormat, Contract};
-use support::{House, adjusted, entries, function, handler, json, marked, text, zipped};
+use support::{House, adjusted, entries, function, handler, json, text, zipped};
 
 fn zip(kind: &str, files: &[(&str, &str)]) -> FunctionSource {
     function(kind, Contract::Handler, CodeFormat::Zip, zipped(files))

@@ -1,14 +1,11 @@
 //! Measures the body of a PUT before its parts become values, which take a hundred times the memory.
 
-use flint_controller::{ControllerError, check_json_text};
+use flint_controller::{ControllerError, allowed_around_code, check_json_text};
 use flint_model::ByteSize;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::object;
-
-/// Allowance for JSON around the code: parameters and annotations, which have limits of their own.
-const AROUND_CODE: u64 = 4 << 20;
 
 /// Why a body is refused before it is parsed.
 #[derive(Debug)]
@@ -38,7 +35,7 @@ pub(crate) fn check_parts(body: &[u8], max_parameters: ByteSize) -> Result<(), U
         check_json_text(what, part.map_or("", RawValue::get), max_parameters).map_err(Unfit::Part)?;
     }
     let around = (body.len() as u64).saturating_sub(outline.exec.map_or(0, code_length));
-    match around > AROUND_CODE + 2 * max_parameters.as_u64() {
+    match around > allowed_around_code(max_parameters) {
         true => Err(Unfit::Whole),
         false => Ok(()),
     }

@@ -1,6 +1,6 @@
 //! Blocking calls that take longer than their caller waits: what comes of them is there to be read.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use flint_controller::{Accepts, Answer, Mode};
 use flint_model::{Activation, ActivationId, ActivationId as Id, DeadLetterReason, NamespaceLimits, Status};
@@ -189,15 +189,21 @@ async fn an_answer_of_http_is_in_the_record() {
     server.stop().await;
 }
 
-#[tokio::test]
-async fn a_namespace_without_records_has_these_all_the_same() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path(), config()).await;
+/// A namespace that keeps no records, with a function `f` that waits, `g`, and both as the sequence `s`.
+async fn without_records(data: &Path) -> Server {
+    let server = Server::start(data, config()).await;
     deploy(&server, "f", "wait").await;
     deploy(&server, "g", "echo").await;
     sequence(&server, "s", &["guest/f", "guest/g"]).await.unwrap();
     let limits = NamespaceLimits { store_activations: Some(false), ..Default::default() };
     server.controller.set_limits(&"guest".parse().unwrap(), limits).await.unwrap();
+    server
+}
+
+#[tokio::test]
+async fn a_namespace_without_records_has_these_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = without_records(dir.path()).await;
     let finished =
         match server.controller.invoke(&server.guest().await, invocation("g", &json!({}), BLOCKING)).await {
             Ok(Answer::Finished(record)) => record.id,
@@ -225,12 +231,7 @@ async fn a_namespace_without_records_has_these_all_the_same() {
 #[tokio::test]
 async fn a_sequence_keeps_its_promise_in_the_next_life_in_a_namespace_without_records() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path(), config()).await;
-    deploy(&server, "f", "wait").await;
-    deploy(&server, "g", "echo").await;
-    sequence(&server, "s", &["guest/f", "guest/g"]).await.unwrap();
-    let limits = NamespaceLimits { store_activations: Some(false), ..Default::default() };
-    server.controller.set_limits(&"guest".parse().unwrap(), limits).await.unwrap();
+    let server = without_records(dir.path()).await;
     let promised = call(&server, "s").await;
     let asked = invocation("s", &json!({}), Mode::NonBlocking);
     let Answer::Accepted(other) = server.controller.invoke(&server.guest().await, asked).await.unwrap()

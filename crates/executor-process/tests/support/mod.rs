@@ -149,19 +149,6 @@ pub fn handler(kind: &str, code: &str) -> FunctionSource {
     function(kind, Contract::Handler, CodeFormat::Source, code.to_owned())
 }
 
-/// The same, and a mark that has another owner as long as its code is in memory.
-pub fn marked(source: FunctionSource) -> (FunctionSource, Arc<()>) {
-    struct Marked(Bytes, #[allow(dead_code, reason = "it is counted")] Arc<()>);
-    impl AsRef<[u8]> for Marked {
-        fn as_ref(&self) -> &[u8] {
-            &self.0
-        }
-    }
-    let mark = Arc::new(());
-    let code = Bytes::from_owner(Marked(source.code, Arc::clone(&mark)));
-    (FunctionSource { function: source.function, code }, mark)
-}
-
 /// The same with other limits or another entry point.
 pub fn adjusted(source: FunctionSource, adjust: impl FnOnce(&mut Function)) -> FunctionSource {
     let mut function = (*source.function).clone();

@@ -19,10 +19,12 @@ pub mod isolation;
 pub mod leaks;
 pub mod lifecycle;
 pub mod logs;
+mod marked;
 mod programs;
 mod subject;
 pub mod uniqueness;
 
+pub use marked::marked;
 pub use programs::Language;
 pub use subject::{PATIENCE, Subject};
 

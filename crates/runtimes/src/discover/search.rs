@@ -70,15 +70,25 @@ impl Turns {
         Self { most, taken: Mutex::default(), returned: Condvar::new() }
     }
 
-    /// Does `work` once `turns` of them are free; with all of them, it is done alone.
-    fn with<T>(&self, turns: usize, work: impl FnOnce() -> T) -> T {
+    /// Waits until so many are free, and takes them; who has all of them is alone.
+    fn take(&self, many: usize) -> Taken<'_> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = self.returned.wait_while(taken, |taken| *taken + turns > self.most);
-        *free.unwrap_or_else(PoisonError::into_inner) += turns;
-        let done = work();
-        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) -= turns;
-        self.returned.notify_all();
-        done
+        let free = self.returned.wait_while(taken, |taken| *taken + many > self.most);
+        *free.unwrap_or_else(PoisonError::into_inner) += many;
+        Taken { turns: self, many }
+    }
+}
+
+/// Turns, until it is dropped.
+struct Taken<'a> {
+    turns: &'a Turns,
+    many: usize,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.turns.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.many;
+        self.turns.returned.notify_all();
     }
 }
 
@@ -145,15 +155,15 @@ impl Search {
     pub(super) fn ask(&self, family: Family, program: &Path, arguments: &[&str]) -> Option<String> {
         let Patience { first, alone, all } = self.patience;
         let mut waited = first;
-        let mut answer = self.turns.with(1, || question::ask(program, arguments, first));
+        let turn = self.turns.take(1);
+        let mut answer = question::ask(program, arguments, first);
+        drop(turn);
         if answer == Err(Unanswered::TooLate) {
-            answer = self.turns.with(self.turns.most, || match self.began.elapsed() < all {
-                true => {
-                    waited = alone;
-                    question::ask(program, arguments, alone)
-                }
-                false => Err(Unanswered::TooLate),
-            });
+            let _turn = self.turns.take(self.turns.most);
+            if self.began.elapsed() < all {
+                waited = alone;
+                answer = question::ask(program, arguments, alone);
+            }
         }
         if answer == Err(Unanswered::TooLate) {
             let program = program.display();
@@ -388,14 +398,22 @@ mod tests {
     #[test]
     fn few_programs_are_asked_at_once_and_one_alone() {
         let (turns, running) = (Turns::new(2), AtomicUsize::new(0));
-        let at_once = |taken: usize| {
-            turns.with(taken, || {
-                let others = running.fetch_add(taken, Ordering::SeqCst);
-                thread::sleep(Duration::from_millis(5));
-                running.fetch_sub(taken, Ordering::SeqCst);
-                others + taken
-            })
+        let at_once = |many: usize| {
+            let _turn = turns.take(many);
+            let others = running.fetch_add(many, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(5));
+            running.fetch_sub(many, Ordering::SeqCst);
+            others + many
         };
+        // One that panics gives its turns back as well.
+        let panicked = thread::scope(|scope| {
+            let work = scope.spawn(|| {
+                let _turn = turns.take(2);
+                panic!("as asked");
+            });
+            work.join().is_err()
+        });
+        assert!(panicked);
         thread::scope(|scope| {
             let works: Vec<_> = (0..20).map(|n| scope.spawn(move || at_once(1 + n % 2))).collect();
             assert!(works.into_iter().all(|work| work.join().unwrap() <= 2));
