@@ -69,8 +69,7 @@ impl Cell {
     /// # Errors
     /// [`Error::LauncherGone`]. Whether the zygote lives shows when it is told to fork.
     pub async fn expect(&self) -> Result<()> {
-        let expect = Request::Expect { sid: self.sid };
-        self.connection.send(&expect, &[]).await.map_err(|_| Error::LauncherGone)
+        self.connection.announce(self.sid).await.map_err(|_| Error::LauncherGone)
     }
 
     /// Inspects the process `pid` (a pid as the server sees it) from outside, moves it into the cell and

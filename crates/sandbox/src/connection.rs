@@ -13,6 +13,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
 
+use crate::announcements::{self, Announcer};
 use crate::error::{Error, Fault, Result};
 use crate::launcher::ARGUMENT;
 use crate::outcome::{Exit, ExitStatus, Usage};
@@ -32,6 +33,7 @@ const FAREWELL_DEADLINE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: AsyncFd<OwnedFd>,
+    announcer: Announcer,
     numbers: AtomicU64,
     gone: AtomicBool,
     /// Whether any sandbox was ever asked to freeze.
@@ -119,9 +121,11 @@ impl Connection {
         let socket =
             unsafe { AsyncFd::register_with_interest(ours, Interest::READABLE | Interest::WRITABLE) }
                 .map_err(|error| at("watch the socket")(error.into()))?;
+        let (announcer, announcements) = announcements::pair().map_err(at("make a socket"))?;
         let (alive, over) = watch::channel(());
         let connection = Arc::new(Self {
             socket,
+            announcer,
             numbers: AtomicU64::new(1),
             gone: AtomicBool::new(false),
             freezes: AtomicBool::new(false),
@@ -131,7 +135,7 @@ impl Connection {
             over,
         });
         let hello = Request::Hello { config: Cow::Borrowed(config), server_pid: std::process::id() };
-        connection.send(&hello, &[]).await.map_err(at("greet the launcher"))?;
+        connection.send(&hello, &[announcements.as_fd()]).await.map_err(at("greet the launcher"))?;
         let mut buffer = vec![0; MESSAGE_MAX];
         let greeting = tokio::time::timeout(GREETING_DEADLINE, connection.receive(&mut buffer)).await;
         let failure = match greeting {
@@ -166,6 +170,11 @@ impl Connection {
     /// A number for a sandbox or a question; never reused.
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Announces the fork for a cell.
+    pub(crate) async fn announce(&self, sid: u64) -> io::Result<()> {
+        self.announcer.announce(sid).await
     }
 
     /// Sends a request, waiting while the socket's buffer is full.
@@ -423,6 +432,7 @@ mod tests {
         let connection = Connection {
             // SAFETY: the socket is open, and the `AsyncFd` owns it.
             socket: unsafe { AsyncFd::register(ours) }.unwrap(),
+            announcer: announcements::pair().unwrap().0,
             numbers: AtomicU64::new(1),
             gone: AtomicBool::new(false),
             freezes: AtomicBool::new(false),

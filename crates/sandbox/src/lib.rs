@@ -5,6 +5,7 @@
 //! sandbox. A program that uses this crate calls [`launcher_entry`] as the first line of `main`, then [`Launcher::spawn`],
 //! [`Launcher::start`], and holds [`Sandbox`]es.
 
+mod announcements;
 mod cell;
 mod cgroup;
 mod code_image;

@@ -30,15 +30,13 @@ const DESCRIPTORS_MAX: usize = 5;
 /// From server to launcher.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request<'a> {
-    /// The first message.
+    /// The first message; with the socket of the [announcements](crate::announcements).
     Hello { config: Cow<'a, LauncherConfig>, server_pid: u32 },
     /// Start a sandbox; with the descriptors: stdin if `stdin`, stdout, stderr, link if `link`. `listen`: a
     /// port of its loopback to listen on before anything runs inside.
     Start { sid: u64, spec: Cow<'a, SandboxSpec>, stdin: bool, link: bool, listen: Option<u16> },
     /// A `Start` that is too long for the socket. The memfd that contains it precedes its own descriptors.
     StartAside { sid: u64, length: usize },
-    /// The zygote of the cell `sid` is about to be told to fork for it. No answer.
-    Expect { sid: u64 },
     /// Admit the process `pid` to the cell `sid`; answered by [`Event::Started`] or [`Event::Failed`].
     Admit { sid: u64, pid: u32 },
     /// Nobody will use this cell. No answer.

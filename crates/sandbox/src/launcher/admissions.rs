@@ -82,6 +82,9 @@ impl Launcher {
     /// Inspects the process, moves it into its cell's cgroup, and checks again what may have changed
     /// meanwhile.
     fn look(&mut self, sid: u64) -> Result<Vec<String>, Finding> {
+        let members = self.members_beside(sid)?;
+        // After the processes, so that each of them was announced that was asked for.
+        self.hear();
         let cell = self.cells.get(&sid).ok_or(Finding::Ended)?;
         let Stage::Waiting { pid, pidfd, .. } = &cell.stage else { return Err(Finding::Ended) };
         let live = self.live.get_mut(&cell.zygote).ok_or(Finding::Ended)?;
@@ -99,7 +102,7 @@ impl Launcher {
             tmp_device: cell.tmp_device,
             tmp_devices: &|device| self.cells.values().any(|other| other.tmp_device == device),
             taken: &|stream| siblings().any(|other| has(other, stream)),
-            members: &group.members()?,
+            members: &members,
             init: live.pid,
             forks: siblings().filter(|other| other.expects_a_process()).count() - 1
                 + self.watch.late(cell.zygote),
@@ -110,6 +113,13 @@ impl Launcher {
         zygote.check_again(candidate.process, live.pid, &group.members()?)?;
         // Alive to the end, so everything was read from one and the same process.
         if pidfd::is_alive(pidfd.as_fd()) { Ok(streams) } else { Err(Finding::Ended) }
+    }
+
+    /// The processes in the cgroup of the cell's zygote.
+    fn members_beside(&self, sid: u64) -> Result<Vec<u32>, Finding> {
+        let live = self.cells.get(&sid).and_then(|cell| self.live.get(&cell.zygote));
+        let group = live.and_then(|live| live.slot.leaf.as_ref()).ok_or(Finding::Ended)?;
+        Ok(group.members()?)
     }
 
     fn has_ended(&self, sid: u64) -> bool {

@@ -12,8 +12,10 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
-use super::{Background, Groups, Launcher, SERVER, Slots, Watch};
+use super::{ANNOUNCEMENTS, Background, Groups, Launcher, SERVER, Slots, Watch};
+use crate::announcements::Announcements;
 use crate::cgroup::Tree;
+use crate::descriptors::keep;
 use crate::error::Fault;
 use crate::inside::FIRST_FREE;
 use crate::net::{EgressConfig, Namespaces};
@@ -33,8 +35,11 @@ pub(super) fn serve() -> i32 {
         }
     };
     let mut buffer = vec![0; MESSAGE_MAX];
-    let (config, server_pid) = match wire::receive::<Request<'_>>(server.as_fd(), &mut buffer) {
-        Ok(Some((Request::Hello { config, server_pid }, _))) => (config.into_owned(), server_pid),
+    let (config, server_pid, announcements) = match wire::receive::<Request<'_>>(server.as_fd(), &mut buffer)
+    {
+        Ok(Some((Request::Hello { config, server_pid }, Ok(mut fds)))) if fds.len() == 1 => {
+            (config.into_owned(), server_pid, Announcements::new(keep(fds.remove(0))))
+        }
         other => {
             eprintln!("flint {}: no greeting from the server: {other:?}", super::ARGUMENT);
             return 2;
@@ -42,7 +47,7 @@ pub(super) fn serve() -> i32 {
     };
     detach_from_terminal();
     let told = server.as_fd().try_clone_to_owned();
-    match set_up(config, server_pid, server) {
+    match set_up(config, server_pid, server, announcements) {
         Ok(mut launcher) => {
             launcher.tell(&Event::Up, &[]);
             launcher.run();
@@ -89,7 +94,12 @@ fn detach_from_terminal() {
     crate::raise_open_files();
 }
 
-fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<Launcher, Fault> {
+fn set_up(
+    config: LauncherConfig,
+    server_pid: u32,
+    server: OwnedFd,
+    announcements: Announcements,
+) -> Result<Launcher, Fault> {
     let at = |step: &'static str| move |error: io::Error| Fault::step(step, &error);
     // Built once, before any fork, so that every sandbox inherits the filters.
     for zygote in [false, true] {
@@ -109,10 +119,13 @@ fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<La
         Template::build(&place, RootKind::PLAIN, &[], rootless).map_err(at("build the root file system"))?;
     let epoll =
         epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| at("create epoll")(error.into()))?;
-    epoll::add(&epoll, &server, epoll::EventData::new_u64(SERVER), epoll::EventFlags::IN)
-        .map_err(|error| at("watch the server")(error.into()))?;
+    for (socket, token) in [(server.as_fd(), SERVER), (announcements.as_fd(), ANNOUNCEMENTS)] {
+        epoll::add(&epoll, socket, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
+            .map_err(|error| at("watch the server")(error.into()))?;
+    }
     Ok(Launcher {
         server,
+        announcements,
         epoll,
         rootless,
         mounts: fs::File::open("/proc/self/ns/mnt").map_err(at("open the mount namespace"))?.into(),

@@ -103,8 +103,15 @@ impl Launcher {
         Ok(tmp)
     }
 
+    /// Hears of all forks that were announced.
+    pub(super) fn hear(&mut self) {
+        while let Some(sid) = self.announcements.next() {
+            self.expect(sid);
+        }
+    }
+
     /// The zygote is about to be told to fork for this cell.
-    pub(super) fn expect(&mut self, sid: u64) {
+    fn expect(&mut self, sid: u64) {
         if let Some(cell) = self.cells.get_mut(&sid).filter(|cell| matches!(cell.stage, Stage::Empty)) {
             cell.stage = Stage::Expecting;
             self.watch.wanted(cell.zygote);
@@ -112,6 +119,7 @@ impl Launcher {
     }
 
     pub(super) fn drop_cell(&mut self, sid: u64) {
+        self.hear();
         match self.cells.get(&sid).map(|cell| (&cell.stage, cell.zygote)) {
             Some((Stage::Empty, _)) => self.give_back(sid),
             Some((Stage::Expecting, zygote)) => {

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 
+use crate::announcements::Announcements;
 use crate::cgroup::{Leaf, Tree};
 use crate::error::Fault;
 use crate::inspect::{Zygote, pidfd};
@@ -52,6 +53,7 @@ pub(crate) fn entry() {
 struct Launcher {
     config: LauncherConfig,
     server: OwnedFd,
+    announcements: Announcements,
     epoll: OwnedFd,
     rootless: bool,
     /// The launcher's own mount namespace, to return to.
@@ -118,8 +120,9 @@ const END_PATIENCE: Duration = Duration::from_secs(20);
 /// How often, while egress keeps others from forwarding, it is seen whether they want to.
 const LOOK_AT_HOST: Duration = Duration::from_secs(5);
 
-/// The tokens of epoll: the server's socket, and for each sandbox `sid * 4` plus one of the others.
+/// The tokens of epoll: the server's two sockets, and for each sandbox `sid * 4` plus one of the others.
 const SERVER: u64 = 0;
+const ANNOUNCEMENTS: u64 = 1;
 const PIDFD: u64 = 1;
 const REPORTS: u64 = 2;
 const OOM: u64 = 3;
@@ -142,8 +145,12 @@ impl Launcher {
                 Err(_) => return,
             }
             // Ends come first, so that their slots serve the starts; the server's messages come last.
-            for event in events.iter().filter(|event| event.data.u64() != SERVER) {
-                self.on_sandbox_event(event.data.u64());
+            for event in &events {
+                match event.data.u64() {
+                    SERVER => {}
+                    ANNOUNCEMENTS => self.hear(),
+                    other => self.on_sandbox_event(other),
+                }
             }
             if events.iter().any(|event| event.data.u64() == SERVER) && !self.on_server(&mut buffer) {
                 return;
@@ -190,7 +197,6 @@ impl Launcher {
                 self.start(sid, &spec, [stdin, link], listen, fds)
             }
             Request::StartAside { sid, length } => self.start_aside(sid, length, fds),
-            Request::Expect { sid } => self.expect(sid),
             Request::Admit { sid, pid } => self.admit(sid, pid),
             Request::DropCell { sid } => self.drop_cell(sid),
             Request::Foreground { sid } => self.come_forward(sid),
