@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every test of the workspace, as `cargo test --workspace` runs them, but as many test binaries at once as there are processors: most of their
-time they wait for processes to start and for deadlines to pass.
+"""Every test of the workspace, as `cargo test --workspace` runs them, but one test binary more at once than there are processors, those that took
+longest the last time first: most of their time they wait for processes to start and for deadlines to pass.
 
     scripts/cargo-tests.py [OPTION OF CARGO…]     e.g. --locked
 """
@@ -56,8 +56,20 @@ def run(executable, directory):
     return text if isinstance(status, int) else f"{text}\n{status}", status == 0, time.monotonic() - began
 
 
+def times():
+    """Where the seconds of each test binary are kept from run to run, and those of the last run."""
+    target = os.environ.get("CARGO_TARGET_DIR") or Path(__file__).parent.parent / "target"
+    path = Path(target) / "test-seconds.json"
+    try:
+        return path, json.loads(path.read_text())
+    except (OSError, ValueError):
+        return path, {}
+
+
 def main(options):
     tests = build(options)
+    path, last = times()
+    tests.sort(key=lambda test: -last.get(test[2], HANGS_AFTER))
     at_once = len(os.sched_getaffinity(0)) + 1
     print(f"{len(tests)} test binaries, {at_once} at once", flush=True)
     failed = []
@@ -66,8 +78,10 @@ def main(options):
         for future in as_completed(running):
             output, passed, seconds = future.result()
             print(f"\n--- {running[future]} ({seconds:.1f} s)\n{output}", flush=True)
+            last[running[future]] = seconds
             if not passed:
                 failed.append(running[future])
+    path.write_text(json.dumps(last))
     if subprocess.run(["cargo", "test", "--workspace", "--doc", *options], check=False).returncode != 0:
         failed.append("documentation")
     for name in failed:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests, stage by stage, all of them even if one fails. `deny` and `functions` run concurrently with
-# `runtimes`; on what the tests leave of the processors, the release binary is built during `cargo`, and `fuzz`
-# runs during `e2e`. The output of what runs concurrently is shown when it ends.
+# `runtimes`. What the tests leave of the processors goes to the release binary, which is built from the first
+# stage after `format` on, and from `cargo` on to `fuzz`. The output of what runs concurrently is shown when it
+# ends.
 #
 #   scripts/test.sh [STAGE…]     default: format clippy runtimes functions deny cargo e2e fuzz
 #
@@ -105,7 +106,7 @@ stage_runtimes() { runtimes/test.sh; }
 
 stage_functions() { functions/test.sh; }
 
-# What `e2e` tests, ahead of it. Most tests wait for most of their time.
+# What `e2e` tests, ahead of it.
 stage_binary() { nice -n 10 scripts/build.sh; }
 
 stage_cargo() { scripts/cargo-tests.py "${locked[@]}"; }
@@ -157,7 +158,6 @@ stage_e2e() {
   export FLINT_BIN
   before=$asides/before
   python3 tests/harness/flint_server.py > "$before"
-  ! asked fuzz || aside fuzz
   # shellcheck disable=SC2046
   together $(longest_first "${suites[@]}") || result=1
   started=$SECONDS
@@ -186,7 +186,8 @@ for stage in "${stages[@]}"; do
   if [ "$stage" = runtimes ]; then
     for other in functions deny; do ! asked "$other" || aside "$other"; done
   fi
-  if [ "$stage" = cargo ] && asked e2e; then aside binary; fi
+  if [[ $stage != format && $stage != e2e && -z ${begun[binary]-} ]] && asked e2e; then aside binary; fi
+  if [[ $stage == cargo || $stage == e2e ]] && asked fuzz; then aside fuzz; fi
   begun[$stage]=yes
   header "$stage"
   started=$SECONDS

@@ -47,7 +47,10 @@ def test_a_fired_trigger_calls_the_functions_of_its_rules(world):
     claim("event" in world.ok("trigger", "list").text)
     world.refused(4, "trigger /guest/none does not exist", arguments=["rule", "create", "r", "none", "listens"])
     world.refused(2, "is not a name", arguments=["trigger", "get", "a/b"])
-    for arguments in (["rule", "delete", "reacts"], ["trigger", "delete", "event"], ["rm", "listens"]):
+    claim("deleted" in world.ok("rm", "listens").text)
+    fired = world.ok("trigger", "fire", "event")
+    claim("fired event" in fired.text and "warning: /guest/reacts: " in fired.said, fired)
+    for arguments in (["rule", "delete", "reacts"], ["trigger", "delete", "event"]):
         claim("deleted" in world.ok(*arguments).text)
     world.refused(4, "there is no trigger 'event'", "flint trigger list", arguments=["trigger", "fire", "event"])
     world.refused(4, "there is no rule 'reacts'", "flint rule list", arguments=["rule", "enable", "reacts"])

@@ -244,7 +244,7 @@ mod tests {
             "Too many concurrent requests in flight (count: 1, allowed: 1)."
         );
         drop(first);
-        account.admit_in(1, 9, 1).unwrap().leave_to_queue();
+        account.admit_in(1, 9, 1).unwrap().leave_to_queue(true);
         assert_eq!(account.in_flight(), 1);
         drop(account.adopt());
         assert_eq!(account.in_flight(), 0);
@@ -266,7 +266,7 @@ mod tests {
         drop(callee);
         assert_eq!(account.in_flight(), 0);
         let caller = account.admit_in(1, 9, 1).unwrap();
-        lend(caller.share()).leave_to_queue();
+        lend(caller.share()).leave_to_queue(true);
         assert_eq!(account.in_flight(), 2, "the queue has one more");
         drop(caller);
         drop(account.adopt());
@@ -284,7 +284,7 @@ mod tests {
         assert!(account.admit_in(1, 9, 5).is_err());
         drop(again);
         assert_eq!((account.in_flight(), account.places_again(2), account.places_again(9)), (2, 2, 3));
-        account.admit_again(9).unwrap().leave_to_queue();
+        account.admit_again(9).unwrap().leave_to_queue(false);
         assert_eq!(account.in_flight(), 2, "it waits outside");
         let more: Vec<_> = (0..3).map(|_| account.admit_in(1, 9, 5).unwrap()).collect();
         assert!(account.admit_again(9).is_none(), "all places are taken");

@@ -49,10 +49,10 @@ impl InFlight {
         &self.place.account
     }
 
-    /// Leaves the call to the durable queue. A call without attempts stays counted, and is adopted when it is
-    /// leased again; a retry is admitted again then.
-    pub(crate) fn leave_to_queue(self) {
-        if self.turn.is_some() || !self.place.again {
+    /// Leaves the call to the durable queue. One without attempts (`first`) stays counted, and is adopted when
+    /// it is leased again; a retry is admitted again then.
+    pub(crate) fn leave_to_queue(self, first: bool) {
+        if first {
             // Balances the decrement on drop; everything else is to be released.
             self.account().in_flight.fetch_add(1, Ordering::AcqRel);
         }

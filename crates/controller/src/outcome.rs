@@ -18,6 +18,8 @@ pub(crate) struct Verdict {
     /// The answer as HTTP, if it is one and the caller can take it.
     pub(crate) http: Option<(StatusCode, HeaderMap, Bytes)>,
     pub(crate) timed_out: bool,
+    /// This host cannot run the function now: nothing of the call was tried.
+    pub(crate) untried: bool,
     /// Lines for the developer, appended to the log.
     pub(crate) notes: Vec<String>,
 }
@@ -38,7 +40,7 @@ impl Verdict {
     fn new(status: Status, result: Option<Box<RawValue>>) -> Self {
         let size = ByteSize::bytes(result.as_ref().map_or(0, |result| result.get().len() as u64));
         let response = Response { status, result, size, content_type: None };
-        Self { response, http: None, timed_out: false, notes: Vec::new() }
+        Self { response, http: None, timed_out: false, untried: false, notes: Vec::new() }
     }
 
     fn error(status: Status, text: &str) -> Self {
@@ -53,6 +55,11 @@ impl Verdict {
     pub(crate) fn not_provisioned(cause: &str) -> Self {
         let result = raw(&json!({ "error": NOT_PROVISIONED, "cause": cause }));
         Self { notes: vec![format!("{NOT_PROVISIONED} {cause}")], ..Self::new(Status::InternalError, result) }
+    }
+
+    /// This host cannot run the function now, for example because its runtime is missing.
+    pub(crate) fn unavailable(cause: &str) -> Self {
+        Self { untried: true, ..Self::not_provisioned(cause) }
     }
 
     /// An accepted call whose function was deleted meanwhile.

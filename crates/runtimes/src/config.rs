@@ -1,12 +1,12 @@
 //! The configuration of a [`crate::House`].
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use flint_gate::Gates;
 use flint_model::ByteSize;
 use flint_sandbox::Launcher;
 
-use crate::process::tool::Bounds;
+use crate::{discover::Runtimes, process::tool::Bounds};
 
 /// The configuration of a [`crate::House`], given by whoever composes the server.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct HouseConfig {
     /// Where language runtimes are looked for besides PATH: directories with programs, installations, or
     /// directories of installations.
     pub search: Vec<PathBuf>,
+    /// Runtimes that were found already; the search, which asks every interpreter for its version, is left out.
+    pub found: Option<Arc<Runtimes>>,
     /// The URL by which functions without a gate call Flint: `__OW_API_HOST`.
     pub api_host: Option<String>,
     /// Gives functions that want a key access to Flint from their sandboxes; `None` if there is none.
@@ -64,6 +66,7 @@ impl HouseConfig {
             runtimes_dir: runtimes_dir.into(),
             launcher,
             search: Vec::new(),
+            found: None,
             api_host: None,
             gates: None,
             unpack: UnpackLimits::default(),

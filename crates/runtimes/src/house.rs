@@ -64,18 +64,19 @@ const ATTEMPTS: usize = 3;
 impl House {
     /// Finds the host's runtimes and lays out the shims. Takes some tenths of a second.
     ///
-    /// A directory that cannot be used.
+    /// # Errors
     /// A folder that cannot be used.
     pub async fn open(config: HouseConfig) -> Result<Self, HouseError> {
-        let (artefacts, shims, search) =
-            (config.artefacts_dir.clone(), config.runtimes_dir.clone(), config.search.clone());
+        let (artefacts, shims) = (config.artefacts_dir.clone(), config.runtimes_dir.clone());
+        let (search, found) = (config.search.clone(), config.found.clone());
         let set_up = tokio::task::spawn_blocking(move || {
             let no_shelf =
                 |error| HouseError::new("cannot use the folder for prepared functions", &artefacts, error);
             let shelf = Shelf::open(&artefacts).map_err(no_shelf)?;
             let no_shims = |error| HouseError::new("cannot lay out the runtime shims in", &shims, error);
             let shims = Shims::lay_out(&shims).map_err(no_shims)?;
-            Ok((shelf, shims, Runtimes::discover(&search)))
+            let runtimes = found.unwrap_or_else(|| Arc::new(Runtimes::discover(&search)));
+            Ok((shelf, shims, runtimes))
         });
         let (shelf, shims, runtimes) = set_up.await.map_err(|error| {
             HouseError::new("cannot look for runtimes on", Path::new("PATH"), error.into())
@@ -86,7 +87,7 @@ impl House {
         Ok(Self {
             config,
             shims,
-            runtimes: Arc::new(runtimes),
+            runtimes,
             shelf: Arc::new(shelf),
             java: JavaShims::default(),
             python: PythonShims::default(),

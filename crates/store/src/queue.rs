@@ -49,7 +49,7 @@ pub struct LeasedCall {
 pub enum CallPhase {
     /// It waits for its turn.
     Waiting,
-    /// It failed before, and waits for its next attempt until then.
+    /// It failed before, or could not be run, and waits for its next attempt until then.
     Delayed(Timestamp),
     /// An attempt is under way, or a step of a composition.
     Running,
@@ -78,7 +78,7 @@ pub type Places = Arc<dyn Fn(&NamespaceName) -> usize + Send + Sync>;
 /// Whether a server holds a call in memory: it waits there for its turn, or runs.
 pub type Holds = Arc<dyn Fn(ActivationId) -> bool + Send + Sync>;
 
-/// Calls that have failed before and that nobody holds: waiting for their delay, or for a place.
+/// Calls that have failed before or were given back, and that nobody holds: waiting for their delay, or for a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// Calls.
@@ -153,10 +153,6 @@ pub trait Queue: Send + Sync {
     /// it already: then it must not run it.
     async fn begin(&self, owner: &str, activation: ActivationId) -> Result<bool, StoreError>;
 
-    /// Takes back an attempt of `owner` that was begun and did not reach the function: it does not count, and the call is leased as before. Need
-    /// not be durable on return. A call that `owner` has not begun is left as it is.
-    async fn unbegin(&self, owner: &str, activation: ActivationId) -> Result<(), StoreError>;
-
     /// Extends the leases of calls that still wait or run; calls that `owner` does not hold are skipped.
     async fn extend(
         &self,
@@ -205,7 +201,7 @@ pub trait Queue: Send + Sync {
         activation: ActivationId,
     ) -> Result<Option<CallState>, StoreError>;
 
-    /// Those of the calls in [`Self::depth`] that failed before and that nobody holds, of one namespace or of all.
+    /// Those of the calls in [`Self::depth`] that failed before or were given back, and that nobody holds, of one namespace or of all.
     async fn waiting_again(&self, namespace: Option<&NamespaceName>) -> Result<Waiting, StoreError>;
 
     /// Calls that are stored and cannot be read: they are put aside, so that they hold up no others, until their namespace goes. They are in no

@@ -78,6 +78,7 @@ pub struct Metrics {
     http: Family<HttpLabels, Counter>,
     async_accepted: Counter,
     async_retried: Counter,
+    async_put_off: Counter,
     async_exhausted: Counter,
     dead_letters_buried: Family<ReasonLabels, Counter>,
     dead_letters_dropped: Family<DroppedLabels, Counter>,
@@ -104,6 +105,7 @@ impl Metrics {
             http: Family::default(),
             async_accepted: Counter::default(),
             async_retried: Counter::default(),
+            async_put_off: Counter::default(),
             async_exhausted: Counter::default(),
             dead_letters_buried: Family::default(),
             dead_letters_dropped: Family::default(),
@@ -125,6 +127,11 @@ impl Metrics {
             "async_retried",
             "Attempts of asynchronous calls repeated",
             metrics.async_retried.clone(),
+        );
+        registry.register(
+            "async_put_off",
+            "Asynchronous calls put off because this host could not run them",
+            metrics.async_put_off.clone(),
         );
         registry.register("async_exhausted", "Asynchronous calls given up", metrics.async_exhausted.clone());
         registry.register(
@@ -245,6 +252,11 @@ impl Metrics {
     /// An attempt of an asynchronous call failed and is repeated.
     pub fn async_retried(&self) {
         self.async_retried.inc();
+    }
+
+    /// An asynchronous call was put off: this host could not run it.
+    pub fn async_put_off(&self) {
+        self.async_put_off.inc();
     }
 
     /// An asynchronous call had all its attempts.

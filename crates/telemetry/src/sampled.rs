@@ -26,7 +26,7 @@ pub(crate) fn sampled(samples: &Samples) -> Registry {
     );
     registry.register(
         "async_retries_waiting",
-        "Asynchronous calls that failed before and wait for a further attempt",
+        "Asynchronous calls that wait for a further attempt, or were put off",
         gauge(samples.retries_waiting),
     );
     registry.register(

@@ -57,7 +57,7 @@ impl Controller {
                     self.accepted.keys.take(id);
                     return Err(error.into());
                 }
-                in_flight.leave_to_queue();
+                in_flight.leave_to_queue(true);
                 self.accepted.leave_one();
                 self.accepted.hungry.notify_one();
             }
@@ -68,7 +68,7 @@ impl Controller {
 
     /// Notes a call that was made durable elsewhere; its key is kept already.
     pub(crate) fn accept_redriven(&self, in_flight: InFlight) {
-        in_flight.leave_to_queue();
+        in_flight.leave_to_queue(true);
         self.accepted.leave_one();
         self.accepted.hungry.notify_one();
         self.metrics.dead_letter_redriven();
@@ -148,7 +148,7 @@ impl Controller {
                     return Err(error.into());
                 }
                 for Accepting { in_flight, .. } in calls {
-                    in_flight.leave_to_queue();
+                    in_flight.leave_to_queue(true);
                     accepted.leave_one();
                 }
                 accepted.hungry.notify_one();

@@ -28,6 +28,8 @@ const BUSY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_se
 enum End {
     /// An attempt ended.
     Ended(Ended),
+    /// This host cannot run it now; it is tried again after this delay.
+    PutOff(Duration),
     /// No attempt was made, and none will be.
     GivenUp(Activation, DeadLetterReason),
     /// The server is stopping; its next run executes the call.
@@ -50,6 +52,7 @@ impl Controller {
         match end {
             End::Ended(ended) => self.settle(held, recorded, ended).await,
             End::GivenUp(record, reason) => self.give_up_call(held, recorded, record, reason, false).await,
+            End::PutOff(delay) => self.put_off(held, delay).await,
             End::Left => drop(self.accepted.leased().remove(&id)),
             End::Lost => {
                 tracing::warn!(activation = %id, "a waiting call's lease is lost; it is left to the queue");
@@ -202,6 +205,12 @@ impl Controller {
                 Attempted::Streaming { .. } => refused(&ControllerError::Internal("a stream".into())),
             },
         };
+        if verdict.untried
+            && let Some(delay) = policy::put_off(call, self.stores.clock.now())
+        {
+            tracing::warn!(activation = %call.activation, why = ?verdict.notes, ?delay, "a call cannot be run here now, and is put off");
+            return Ok(End::PutOff(delay));
+        }
         let record = of_attempt(&admitted, &draft, verdict, end, held.earlier.clone());
         self.count(&admitted, &draft, &record);
         Ok(End::over(record, false))

@@ -3,7 +3,7 @@
 //! Writes are ordered for durability: a record is on disk before the queue is told of it. A crash in between
 //! repeats the attempt, if the policy allows one more; neither the call nor its count is lost.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use flint_model::{Activation, ActivationId, Attempt, DeadLetterReason, FailureKind};
 use flint_store::{QueuedCall, StoreError};
@@ -169,7 +169,8 @@ impl Controller {
         mut record: Activation,
     ) -> Attempt {
         let mut attempt = Attempt::new(record.start, ended_by(kind, &record));
-        if recorded {
+        // Of a namespace without records, a promise is of the call's only.
+        if recorded && (!held.call.promised || self.keeps_records(&held.call.namespace).await) {
             let id = ActivationId::generate();
             record.id = id;
             record.cause = Some(held.call.activation);
@@ -204,6 +205,21 @@ impl Controller {
         self.accepted.hungry.notify_one();
     }
 
+    /// Leaves a call that this host cannot run now to the durable queue for a while. No attempt is counted.
+    pub(super) async fn put_off(&self, held: Held, delay: Duration) {
+        let id = held.call.activation;
+        self.metrics.async_put_off();
+        let released = self.let_go(held);
+        match self.stores.queue.give_back(&self.accepted.owner, id, delay).await {
+            Ok(()) => self.let_wait(released),
+            // Its lease expires, and the call comes back then.
+            Err(error) => {
+                tracing::error!(activation = %id, %error, "a call could not be put off");
+                self.left_to_queue(released);
+            }
+        }
+    }
+
     /// Leaves the call to the durable queue, as it was before it was leased.
     pub(super) fn leave_to_queue(&self, held: Held) {
         let released = self.let_go(held);
@@ -211,10 +227,11 @@ impl Controller {
     }
 
     fn left_to_queue(&self, Released { attempt, in_flight, room }: Released) {
-        if attempt == 1 {
+        let first = attempt == 1;
+        if first {
             self.accepted.leave_one();
         }
-        in_flight.leave_to_queue();
+        in_flight.leave_to_queue(first);
         drop(room);
         self.accepted.hungry.notify_one();
     }

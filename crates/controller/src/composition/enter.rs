@@ -114,7 +114,7 @@ impl Controller {
         match self.run_composition(&whose, progress, None).await {
             CompositionEnd::Left => {
                 self.accepted.leased().remove(&id);
-                place.leave_to_queue();
+                place.leave_to_queue(true);
                 Ok(Answer::Accepted(id))
             }
             CompositionEnd::Over(mut record) => {

@@ -70,7 +70,6 @@ gated! {
     fn lease_again(owner: &str, limit: usize, lease: Duration, places: Places) -> Vec<LeasedCall>;
     fn next_due() -> Option<Timestamp>;
     fn begin(owner: &str, activation: ActivationId) -> bool;
-    fn unbegin(owner: &str, activation: ActivationId) -> ();
     fn extend(owner: &str, activations: &[ActivationId], lease: Duration) -> ();
     fn complete(activation: ActivationId) -> ();
     fn give_back(owner: &str, activation: ActivationId, delay: Duration) -> ();

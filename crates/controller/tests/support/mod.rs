@@ -64,6 +64,16 @@ impl Server {
         Self::begin(data_dir, config, queues, SyncMode::ProcessOnly, Scripted::new(), clock).await
     }
 
+    /// The same, on a host that has lost its runtimes.
+    pub async fn start_without_runtimes(
+        data_dir: &Path,
+        config: ControllerConfig,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let (queues, executor) = (SchedulerConfig::default(), Scripted::without_runtimes());
+        Self::begin(data_dir, config, queues, SyncMode::ProcessOnly, executor, clock).await
+    }
+
     /// The same, with something before its activation log.
     pub async fn start_crowded(data_dir: &Path, config: ControllerConfig, before: &Arc<Crowded>) -> Self {
         let store = SqliteStore::open(StoreConfig::new(data_dir)).unwrap();

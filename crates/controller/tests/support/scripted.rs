@@ -7,7 +7,10 @@
 use std::{
     collections::HashMap,
     future::ready,
-    sync::{Arc, Mutex, OnceLock, Weak},
+    sync::{
+        Arc, Mutex, OnceLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Poll,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -53,6 +56,8 @@ pub struct Scripted {
     go: Arc<Notify>,
     /// Whom functions call back.
     controller: Arc<OnceLock<Weak<Controller>>>,
+    /// Whether the host has lost its runtimes.
+    lost: AtomicBool,
     /// Whether it starts functions by forking too, and what the host says about that.
     forks: Option<Result<String, String>>,
 }
@@ -66,6 +71,16 @@ impl Scripted {
     pub fn forking(host: Result<&str, &str>) -> Arc<Self> {
         let forks = Some(host.map(str::to_owned).map_err(str::to_owned));
         Arc::new(Self { forks, ..Self::default() })
+    }
+
+    /// One on a host that has lost its runtimes.
+    pub fn without_runtimes() -> Arc<Self> {
+        Arc::new(Self { lost: true.into(), ..Self::default() })
+    }
+
+    /// The host has its runtimes again.
+    pub fn find_runtimes(&self) {
+        self.lost.store(false, Ordering::Relaxed);
     }
 
     /// Lets functions call this controller.
@@ -178,6 +193,10 @@ impl Executor for Scripted {
         let function = &source.function;
         self.seen.lock().unwrap().prepared.push((function.path.to_string(), function.revision));
         let code = String::from_utf8_lossy(&source.code).into_owned();
+        if self.lost.load(Ordering::Relaxed) {
+            let (what, reason) = (function.kind.to_string(), "no node was found".to_owned());
+            return Err(PrepareError::Unavailable { what, reason });
+        }
         // Is not ready before the test says so.
         if let Some(ready) = code.strip_prefix("slowly ") {
             self.go.notified().await;

@@ -25,7 +25,7 @@ use flint_model::{
     InstanceId, Isolation, NamespaceName, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version,
     WarmupEvent,
 };
-use flint_runtimes::{House as Shared, HouseConfig, Nursery, stems::Stems};
+use flint_runtimes::{House as Shared, HouseConfig, Nursery, discover::Runtimes, stems::Stems};
 use flint_sandbox::{Launcher, LauncherConfig};
 
 /// An executor whose files go with it.
@@ -64,6 +64,7 @@ impl House {
         let (artefacts, runtimes) = (folder.path().join("artefacts"), folder.path().join("runtimes"));
         let mut config = HouseConfig::new(artefacts, runtimes, launcher.clone());
         config.gates = gates;
+        config.found = Some(Runtimes::on_path());
         let house = Arc::new(Shared::open(config).await.unwrap());
         let kinds = house.kinds();
         let (stems, nursery) = (Arc::default(), Arc::new(Nursery { house: Arc::clone(&house) }));
@@ -74,11 +75,12 @@ impl House {
     /// As after a restart of Flint: a new executor over the same folders.
     pub async fn restart(&mut self, fork: ForkConfig) {
         self.executor.shutdown().await;
-        let config = HouseConfig::new(
+        let mut config = HouseConfig::new(
             self.folder.path().join("artefacts"),
             self.folder.path().join("runtimes"),
             self.launcher.clone(),
         );
+        config.found = Some(Runtimes::on_path());
         let house = Arc::new(Shared::open(config).await.unwrap());
         self.executor = Arc::new(ForkExecutor::new(house, Arc::clone(&self.stems), fork));
     }

@@ -25,7 +25,7 @@ use flint_model::{
     ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
     InstanceId, Isolation, NamespaceName, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version,
 };
-use flint_runtimes::{House as Shared, HouseConfig};
+use flint_runtimes::{House as Shared, HouseConfig, discover::Runtimes};
 use flint_sandbox::{Launcher, LauncherConfig};
 
 /// An executor whose files go with it.
@@ -55,6 +55,7 @@ impl House {
         let launcher = Launcher::spawn(launcher).await.unwrap();
         let (artefacts, runtimes) = (folder.path().join("artefacts"), folder.path().join("runtimes"));
         let mut config = HouseConfig::new(artefacts, runtimes, launcher.clone());
+        config.found = Some(Runtimes::on_path());
         adjust(&mut config);
         let executor = Arc::new(ProcessExecutor::new(Arc::new(Shared::open(config).await.unwrap())));
         Self { executor, launcher, mark, folder }

@@ -25,7 +25,7 @@ use flint_model::{
     ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
     InstanceId, Isolation, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version,
 };
-use flint_runtimes::HouseConfig;
+use flint_runtimes::{HouseConfig, discover::Runtimes};
 use flint_sandbox::{Launcher, LauncherConfig};
 use serde_json::Value;
 
@@ -69,6 +69,7 @@ impl Sandboxed {
         let launcher = Launcher::spawn(settings).await.unwrap();
         let within = |name: &str| folder.path().join(name);
         let mut builds = HouseConfig::new(within("artefacts"), within("runtimes"), launcher.clone());
+        builds.found = Some(Runtimes::on_path());
         adjust(&mut builds);
         let builds = Arc::new(flint_runtimes::House::open(builds).await.unwrap());
         let config = WasmConfig { instances: config.instances.or(Some(16)), ..config };

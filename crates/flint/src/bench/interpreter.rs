@@ -1,10 +1,7 @@
 //! The interpreters used by all arms of an experiment, with Flint and without: those that Flint uses by
 //! default. With different ones, arms would compare interpreters.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, OnceLock},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::{anyhow, bail};
 use flint_model::Kind;
@@ -26,9 +23,8 @@ pub(super) struct Interpreter {
 
 impl Interpreter {
     fn find(family: &str) -> anyhow::Result<Self> {
-        static FOUND: OnceLock<Runtimes> = OnceLock::new();
         let kind: Kind = format!("{family}:default").parse()?;
-        let found = FOUND.get_or_init(|| Runtimes::discover(&[])).resolve(&kind);
+        let found = Runtimes::on_path().resolve(&kind);
         match found.map_err(|why| anyhow!("there is no {family} for this experiment: {why}"))? {
             Engine::Language(runtime) => Ok(Self::of(&runtime)),
             Engine::Native => bail!("{family} has no interpreter"),

@@ -12,6 +12,7 @@ use crate::{
     cli::{Global, TriggerArgs, TriggerCommand},
     client::Client,
     failure::{Exit, Failure},
+    output::tell,
 };
 
 const COLLECTION: &str = "triggers";
@@ -53,13 +54,29 @@ pub(crate) async fn run(global: &Global, args: TriggerArgs) -> anyhow::Result<Ex
             payload.extend(params);
             let client = Client::new(global)?;
             let fired = ask(&client, Method::POST, COLLECTION, &name, "", Some(&payload.into())).await?;
-            let text = match fired["activationId"].as_str() {
-                Some(id) => format!("fired {name}: activation {id}"),
-                None => format!("{name} has no active rule: nothing was called"),
+            let Some(id) = fired["activationId"].as_str() else {
+                return said(global, &fired, &format!("{name} has no active rule: nothing was called"));
             };
-            said(global, &fired, &text)
+            not_called(&client, id).await.iter().for_each(|warning| tell!("warning: {warning}"));
+            said(global, &fired, &format!("fired {name}: activation {id}"))
         }
     }
+}
+
+/// What the record of a firing says of rules whose actions were not called; nothing if it cannot be read.
+async fn not_called(client: &Client, id: &str) -> Vec<String> {
+    let logs = client.entity(Method::GET, &format!("_/activations/{id}/logs"), None).await;
+    logs.map_or_else(|_| Vec::new(), |logs| refusals(&logs))
+}
+
+/// Each line of such a record is the JSON of one rule.
+fn refusals(logs: &Value) -> Vec<String> {
+    let lines = logs["logs"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    lines
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|rule| rule["success"] == false)
+        .map(|rule| format!("/{}: {}", shown(&rule["rule"]), shown(&rule["error"])))
+        .collect()
 }
 
 fn object(path: &std::path::Path) -> Result<Map<String, Value>, Failure> {

@@ -13,7 +13,7 @@ mod trust;
 use std::{
     fmt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use flint_executor::RuntimeKind;
@@ -206,6 +206,12 @@ impl Runtimes {
             }
         }
         Self { found: found.into_iter().map(Arc::new).collect(), not_used }
+    }
+
+    /// Those on PATH, looked for once in the life of this process.
+    pub fn on_path() -> Arc<Self> {
+        static FOUND: OnceLock<Arc<Runtimes>> = OnceLock::new();
+        Arc::clone(FOUND.get_or_init(|| Arc::new(Self::discover(&[]))))
     }
 
     /// What was found and is not used, and why.

@@ -230,23 +230,6 @@ impl Queue for SqliteQueue {
             .await
     }
 
-    async fn unbegin(&self, owner: &str, activation: ActivationId) -> Result<(), StoreError> {
-        const OPERATION: &str = "taking back an attempt";
-        let owner = owner.to_owned();
-        self.writer
-            .run_early(OPERATION, move |connection| {
-                connection
-                    .prepare_cached(
-                        "UPDATE calls SET state = 0, attempt = attempt - 1
-                         WHERE activation = ?1 AND state = 5 AND owner = ?2",
-                    )
-                    .and_then(|mut statement| statement.execute(params![id_bytes(activation), owner]))
-                    .map(|_| ())
-                    .map_err(sql_fault(connection, OPERATION))
-            })
-            .await
-    }
-
     async fn extend(
         &self,
         owner: &str,

@@ -63,9 +63,6 @@ pub async fn restarts_before_it_begins_do_not_count(driver: &dyn Driver) {
         assert!(opened.queue.take_exhausted(10).await.unwrap().is_empty());
         let leased = lease(&*opened.queue, &owner, 10, LONG).await;
         assert_eq!((&leased[0].call, leased[0].attempt, leased[0].earlier.len()), (&waiting, 1, 0));
-        // Taken back in the life's last moment, which counts as little.
-        assert!(opened.queue.begin(&owner, waiting.activation).await.unwrap());
-        opened.queue.unbegin(&owner, waiting.activation).await.unwrap();
         opened.close.await;
     }
 }

@@ -117,7 +117,7 @@ macro_rules! conformance_suite {
         $crate::conformance_suite!(@ $driver, queue, queue:
             an_accepted_call_is_leased_to_its_owner, a_call_is_accepted_once, many_are_accepted_at_once, several_are_accepted_or_none,
             a_lease_is_exclusive, an_expired_lease_is_given_again, a_lease_is_no_attempt,
-            only_the_holder_begins_and_only_once, an_attempt_is_taken_back, an_extended_lease_stays, what_is_held_stays_held,
+            only_the_holder_begins_and_only_once, an_extended_lease_stays, what_is_held_stays_held,
             a_failed_call_waits_for_its_delay, an_exhausted_call_is_handed_out_once,
             a_failed_last_attempt_exhausts, a_restart_releases_the_others, the_oldest_goes_first,
             a_completed_call_is_forgotten, values_survive);

@@ -99,7 +99,7 @@ pub async fn one_that_is_created_again_has_nothing_of_its_predecessor(driver: &d
         let id = call.activation;
         assert!(!queue.begin("a", id).await.unwrap(), "what a server holds does not begin");
         // Whatever its holder still does brings nothing back.
-        queue.unbegin("a", id).await.unwrap();
+        queue.give_back("a", id, std::time::Duration::ZERO).await.unwrap();
         queue.retry(id, failed(), std::time::Duration::ZERO, false).await.unwrap();
         queue.extend("a", &[id], LONG).await.unwrap();
         assert!(matches!(compositions.reach(id, "next".into()).await, Err(StoreError::Conflict)));

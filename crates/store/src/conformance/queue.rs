@@ -188,26 +188,6 @@ pub async fn only_the_holder_begins_and_only_once(queue: &dyn Queue) {
     assert_eq!(queue.take_exhausted(100).await.unwrap().len(), 64);
 }
 
-/// An attempt that was not made after all does not count, and the call is held as before.
-pub async fn an_attempt_is_taken_back(queue: &dyn Queue) {
-    let refused = call("guest", 1, 1);
-    queue.enqueue(refused.clone(), "a", LONG).await.unwrap();
-    for _ in 0..3 {
-        assert!(queue.begin("a", refused.activation).await.unwrap());
-        queue.unbegin("b", refused.activation).await.unwrap();
-        assert!(!queue.begin("a", refused.activation).await.unwrap(), "only its holder can");
-        queue.unbegin("a", refused.activation).await.unwrap();
-        queue.unbegin("a", refused.activation).await.unwrap();
-        assert!(lease(queue, "b", 10, LONG).await.is_empty(), "it is still leased");
-    }
-    queue.unbegin("a", ActivationId::generate()).await.unwrap();
-    queue.release_all_except("b").await.unwrap();
-    let leased = lease_and_begin(queue, "b", LONG).await;
-    assert_eq!((leased.attempt, leased.earlier.len()), (1, 0));
-    queue.release_all_except("c").await.unwrap();
-    assert_eq!(ends(&queue.take_exhausted(10).await.unwrap()[0]), ["server restarted"]);
-}
-
 /// An extended lease lasts, before the call is begun and after; one that another owner holds is not extended.
 pub async fn an_extended_lease_stays(queue: &dyn Queue) {
     let (kept, runs, lost) = (call("guest", 1, 3), call("guest", 2, 3), call("guest", 3, 3));
