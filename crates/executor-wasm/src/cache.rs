@@ -89,16 +89,25 @@ impl Cache {
         Ok(Self { folder: folder.to_owned(), engine })
     }
 
+    /// Whether there is an entry that is undamaged. Reads all of it.
+    pub(crate) fn is_whole(&self, key: &str) -> Result<bool, Unread> {
+        let path = self.path(key, COMPILED);
+        let Some(sum) = of_file(&self.path(key, CHECKSUM), |path| fs::read(path))? else { return Ok(false) };
+        let Some(found) = of_file(&path, checksum)? else { return Ok(false) };
+        let is_whole = found.to_hex().as_bytes() == sum.trim_ascii();
+        if !is_whole {
+            tracing::warn!(path = %path.display(), "compiled Wasm code is damaged");
+        }
+        Ok(is_whole)
+    }
+
     /// Loads an entry, if there is one that is undamaged.
     #[allow(unsafe_code)]
     pub(crate) fn read(&self, engine: &Engine, key: &str, shape: Shape) -> Result<Option<Compiled>, Unread> {
-        let path = self.path(key, COMPILED);
-        let Some(sum) = of_file(&self.path(key, CHECKSUM), |path| fs::read(path))? else { return Ok(None) };
-        let Some(found) = of_file(&path, checksum)? else { return Ok(None) };
-        if found.to_hex().as_bytes() != sum.trim_ascii() {
-            tracing::warn!(path = %path.display(), "compiled Wasm code is damaged");
+        if !self.is_whole(key)? {
             return Ok(None);
         }
+        let path = self.path(key, COMPILED);
         // SAFETY: the file is the unmodified output of this engine: it is in a directory that only this user
         // can write to, under a name derived from the engine's settings, and its checksum has just been
         // compared. Files are never written to under their final name, and removing one does not affect its

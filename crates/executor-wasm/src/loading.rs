@@ -69,6 +69,12 @@ pub(crate) async fn load(
     }
 }
 
+/// Whether its cache entry is there and undamaged, as whoever loads it next needs it.
+pub(crate) async fn is_whole(ground: &Arc<Ground>, entry: &Arc<Entry>) -> Result<bool, PrepareError> {
+    let compared = aside(ground, entry, |ground, entry| ground.cache.is_whole(&entry.key)).await?;
+    compared.map_err(|error| failed(&error.to_string()))
+}
+
 /// Takes code out of its cache entry for a deploy, if that is there and undamaged; the inner error says why the
 /// engine refuses it.
 pub(crate) async fn read(

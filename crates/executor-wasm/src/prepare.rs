@@ -82,8 +82,11 @@ pub(crate) async fn prepare(
     // Before it is looked for, so that a collection does not remove what is found.
     let account = house.accounts.hold((function.path.namespace.clone(), key.clone()));
     let spot = ground.shelf.spot(&key, function.contract);
-    // If the cached file is gone all the same, the code is compiled again, so that it is found later.
-    let held = ground.cache.size(&key).and_then(|_| ground.shelf.find(&spot));
+    // Other engines and later calls load it from the cache: if its entry is gone or damaged, it is made again.
+    let held = match ground.shelf.find(&spot) {
+        Some(loaded) => loading::is_whole(ground, &entry).await?.then_some(loaded),
+        None => None,
+    };
     let (found, took) = match held {
         Some(loaded) => (Found::Loaded(loaded), Duration::ZERO),
         None => match look(ground, &entry).await? {

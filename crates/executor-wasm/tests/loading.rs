@@ -3,7 +3,12 @@
 
 mod support;
 
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use flint_executor::{Executor, Fault, FunctionSource, PrepareError, Prepared};
 use flint_executor_wasm::WasmConfig;
@@ -76,7 +81,17 @@ fn mappings(house: &House) -> Vec<String> {
 /// How many of them are of machine code. Others are images of memories, which the pool keeps for as long as the
 /// code is loaded.
 fn loaded(house: &House) -> usize {
-    mappings(house).iter().filter(|line| line.contains(" r-xp ")).count()
+    mappings(house).iter().filter(|line| is_machine_code(line)).count()
+}
+
+fn is_machine_code(line: &str) -> bool {
+    line.contains(" r-xp ")
+}
+
+/// Whether code is loaded, also if its file has been replaced since.
+fn is_loaded(house: &House, file: &Path) -> bool {
+    let name = file.file_name().unwrap().to_str().unwrap();
+    mappings(house).iter().any(|line| line.contains(name) && is_machine_code(line))
 }
 
 /// The files of compiled code.
@@ -217,4 +232,31 @@ async fn code_that_cannot_be_loaded_is_tried_again() {
     fs::remove_dir(&file).unwrap();
     fs::rename(&aside, &file).unwrap();
     call(&house, &first[0]).await;
+}
+
+#[tokio::test]
+async fn a_redeploy_mends_a_damaged_file_although_its_code_is_loaded() {
+    let house = cramped().await;
+    let first = prepare(&house, 0..1).await;
+    let [file] = files(&house).try_into().unwrap();
+    let others = prepare(&house, 1..ROOM + 1).await;
+    for is_replaced in [true, false] {
+        call(&house, &first[0]).await;
+        assert!(is_loaded(&house, &file));
+        match is_replaced {
+            true => {
+                let aside = file.with_extension("aside");
+                fs::write(&aside, "damaged").unwrap();
+                fs::rename(&aside, &file).unwrap();
+            }
+            false => fs::remove_file(file.with_extension("sum")).unwrap(),
+        }
+        house.prepare(numbered(0)).await.unwrap();
+        while is_loaded(&house, &file) {
+            for other in &others {
+                call(&house, other).await;
+            }
+        }
+        call(&house, &first[0]).await;
+    }
 }
