@@ -63,6 +63,7 @@ pub(crate) async fn load(
         });
         match tried.await? {
             Ok(loaded) => return loaded,
+            Err(_) if ground.is_closed() => return Err(closed()),
             Err(back) => turns = back,
         }
         sleep(PAUSE).await;
@@ -127,6 +128,11 @@ pub(crate) async fn aside<T: Send + 'static>(
     let (ground, entry) = (Arc::clone(ground), Arc::clone(entry));
     let done = tokio::task::spawn_blocking(move || work(&ground, &entry)).await;
     done.map_err(|died| failed(&died.to_string()))
+}
+
+/// Why code is not loaded once the server shuts down.
+pub(crate) fn closed() -> PrepareError {
+    failed("the server is shutting down")
 }
 
 pub(crate) fn failed(detail: &str) -> PrepareError {

@@ -15,6 +15,7 @@ use flint_executor_wasm::WasmConfig;
 use flint_model::Contract;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::{AMPLE, Done, House, SHORT, context, core, done, function, json_call, limits};
+use tokio::task::JoinHandle;
 
 /// Mappings of loaded code that no call has instantiated.
 const MAPPINGS: usize = 3;
@@ -60,6 +61,20 @@ async fn called(house: &House, prepared: &Arc<Prepared>, within: Duration) -> Do
 
 async fn call(house: &House, prepared: &Arc<Prepared>) {
     assert_eq!(called(house, prepared, AMPLE).await.json(), serde_json::json!({}));
+}
+
+/// Runs so many functions, from number 1, whose calls do not end.
+async fn occupy(house: &Arc<House>, count: usize) -> Vec<JoinHandle<Done>> {
+    let mut holding = Vec::new();
+    for number in 1..=count {
+        let endless = house.prepare(running(number, "(loop $l (br $l))")).await.unwrap();
+        let house = Arc::clone(house);
+        holding.push(tokio::spawn(async move { called(&house, &endless, AMPLE).await }));
+    }
+    while house.executor.live() < count || loaded(house) < count {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    holding
 }
 
 /// Why a call failed that was no fault of its function's.
@@ -193,15 +208,7 @@ async fn calls_that_come_at_once_load_their_code_once() {
 async fn who_finds_all_code_in_use_waits() {
     let house = Arc::new(cramped().await);
     let waiting = prepare(&house, 0..1).await;
-    let mut holding = Vec::new();
-    for number in 1..=ROOM {
-        let endless = house.prepare(running(number, "(loop $l (br $l))")).await.unwrap();
-        let house = Arc::clone(&house);
-        holding.push(tokio::spawn(async move { called(&house, &endless, AMPLE).await }));
-    }
-    while house.executor.live() < ROOM || loaded(&house) < ROOM {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let mut holding = occupy(&house, ROOM).await;
     let late = refused(&house, &waiting[0], SHORT).await;
     assert!(late.contains("not loaded before the time limit passed"), "{late}");
     let deployed = house.prepare(numbered(ROOM + 1)).await.map(|_| ()).unwrap_err();
@@ -210,6 +217,23 @@ async fn who_finds_all_code_in_use_waits() {
     let waiting = tokio::spawn(async move { call(&there, &its).await });
     holding.swap_remove(0).abort();
     waiting.await.unwrap();
+    holding.iter().for_each(|held| held.abort());
+    house.until_no_guest().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_room_is_told_that_the_server_shuts_down() {
+    let house = Arc::new(cramped().await);
+    let waiting = prepare(&house, 0..1).await;
+    let holding = occupy(&house, ROOM).await;
+    let (there, its) = (Arc::clone(&house), Arc::clone(&waiting[0]));
+    let waiting = tokio::spawn(async move { refused(&there, &its, AMPLE).await });
+    while house.executor.live() <= ROOM {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    house.executor.shutdown().await;
+    let told = waiting.await.unwrap();
+    assert!(told.contains("the server is shutting down"), "{told}");
     holding.iter().for_each(|held| held.abort());
     house.until_no_guest().await;
 }
