@@ -319,3 +319,32 @@ async fn a_redeploy_mends_a_damaged_file_although_its_code_is_loaded() {
         call(&house, &first[0]).await;
     }
 }
+
+#[tokio::test]
+async fn a_call_that_has_no_room_for_its_code_runs_where_that_is_loaded() {
+    if !has_many_processors() {
+        return; // there is one engine only
+    }
+    let house = Arc::new(cramped_on(2).await);
+    let first = house.prepare(numbered(0)).await.unwrap();
+    // It is loaded once more by whoever has the other engine.
+    let probe = house.prepare(numbered(1)).await.unwrap();
+    for _ in 0..TRIES {
+        let (there, first, probe) = (Arc::clone(&house), Arc::clone(&first), Arc::clone(&probe));
+        let trying = on_a_thread(move || async move {
+            call(&there, &probe).await;
+            if loaded(&there) == 2 {
+                return false;
+            }
+            let holding = occupy(&there, ROOM / 2).await;
+            call(&there, &first).await;
+            holding.iter().for_each(|held| held.abort());
+            there.until_no_guest().await;
+            true
+        });
+        if trying.join().unwrap() {
+            return;
+        }
+    }
+    panic!("all threads have the same engine");
+}
