@@ -134,7 +134,7 @@ impl Cache {
 
     fn write(&self, key: &str, extension: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.path(key, extension);
-        let half = path.with_extension(format!("{extension}.{}", uniquely()));
+        let half = half(&path);
         let mut file = fs::File::create_new(&half)?;
         let written =
             file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&half, &path));
@@ -158,17 +158,25 @@ impl Cache {
             if !entry.file_type()?.is_file() {
                 continue; // the folder of assets
             }
-            let (name, remove) = (entry.file_name(), || fs::remove_file(entry.path()));
+            let (name, path) = (entry.file_name(), entry.path());
             let name = name.to_string_lossy();
             let stem = name.split('.').next().unwrap_or_default();
             let is_current =
                 |engine: &str| engine == self.engine || beside.is_some_and(|beside| engine == beside.engine);
-            let gone = match stem.rsplit_once('-').filter(|(_, engine)| is_current(engine)) {
-                Some((key, _)) if keep.contains(key) => None,
-                Some((key, _)) => accounts.unless_held(key, remove),
-                None => Some(remove()),
+            let dying = match stem.rsplit_once('-').filter(|(_, engine)| is_current(engine)) {
+                Some((key, _)) if keep.contains(key) => continue,
+                Some((key, _)) => {
+                    // Deploys wait only while it is renamed: removing a large file takes longer.
+                    let dying = half(&path);
+                    match accounts.unless_held(key, || fs::rename(&path, &dying)) {
+                        Some(renamed) => renamed.map(|()| dying)?,
+                        None => continue,
+                    }
+                }
+                None => path,
             };
-            removed += usize::from(gone.transpose()?.is_some());
+            fs::remove_file(dying)?;
+            removed += 1;
         }
         Ok(removed)
     }
@@ -195,6 +203,14 @@ pub(crate) fn sizes(folder: &Path) -> io::Result<HashMap<String, u64>> {
         *sizes.entry(key.to_owned()).or_default() += data.len();
     }
     Ok(sizes)
+}
+
+/// The name of a file that is being written or removed, which nobody looks for. After a crash such files are
+/// removed at the next start.
+fn half(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", uniquely()));
+    name.into()
 }
 
 fn uniquely() -> u64 {
