@@ -14,7 +14,7 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use flint_controller::ControllerError;
+use flint_controller::{AROUND_CODE, ControllerError};
 use flint_executor::{Body, BodyError, body_channel};
 use flint_request_body::{Arrival, Pieces, Unread, hand_on};
 use tokio::sync::mpsc;
@@ -30,27 +30,38 @@ pub(crate) async fn collect(
     limit: u64,
     arrival: Option<Arrival<'_>>,
 ) -> Result<Bytes, ApiError> {
-    flint_request_body::read(body, limit, arrival).await.map_err(|unread| match unread {
-        Unread::TooLarge { size } => {
-            ControllerError::TooLarge { what: "Request", size, allowed: limit }.into()
-        }
-        unread => unread.into(),
-    })
+    let too_large = |size| ControllerError::TooLarge { what: "Request", size, allowed: limit }.into();
+    collect_or(body, limit, arrival, too_large).await
 }
 
-/// The same for a body that is code, or JSON around it, of which `max_code` bytes are allowed.
+/// The same for a body that is code.
 pub(crate) async fn collect_code(
     body: HttpBody,
-    limit: u64,
     max_code: u64,
     arrival: Option<Arrival<'_>>,
 ) -> Result<Bytes, ApiError> {
+    let too_large = |size| ControllerError::TooLarge { what: "exec", size, allowed: max_code }.into();
+    collect_or(body, max_code, arrival, too_large).await
+}
+
+/// The same for JSON around code, which is base64 in it.
+pub(crate) async fn collect_deploy(
+    body: HttpBody,
+    max_code: u64,
+    arrival: Option<Arrival<'_>>,
+) -> Result<Bytes, ApiError> {
+    let limit = max_code / 3 * 4 + AROUND_CODE.as_u64();
+    collect_or(body, limit, arrival, |size| ApiError::deploy_too_large(size, limit, max_code)).await
+}
+
+async fn collect_or(
+    body: HttpBody,
+    limit: u64,
+    arrival: Option<Arrival<'_>>,
+    too_large: impl FnOnce(u64) -> ApiError,
+) -> Result<Bytes, ApiError> {
     flint_request_body::read(body, limit, arrival).await.map_err(|unread| match unread {
-        Unread::TooLarge { size } => {
-            // In JSON it is base64, with a third more bytes.
-            let size = if limit > max_code { size / 4 * 3 } else { size };
-            ControllerError::TooLarge { what: "exec", size, allowed: max_code }.into()
-        }
+        Unread::TooLarge { size } => too_large(size),
         unread => unread.into(),
     })
 }
@@ -116,6 +127,16 @@ mod tests {
 
     async fn incoming(body: HttpBody, limit: u64) -> Result<(Body, Upload), ApiError> {
         super::incoming(body, limit, Arriving::default().arrival("guest")).await
+    }
+
+    #[tokio::test]
+    async fn code_and_json_around_it_are_refused_as_what_they_are() {
+        let large = || HttpBody::from(vec![b' '; (4 << 20) + 5]);
+        let told = |refused: Result<Bytes, ApiError>| refused.unwrap_err().into_detail().message;
+        let code = told(collect_code(large(), 3 << 20, None).await);
+        assert_eq!(code, "the code is 4 MB; limits.max_code is 3 MB");
+        let request = told(collect_deploy(large(), 3, None).await);
+        assert_eq!(request, "the request is 4194309 bytes; limits.max_code is 3 B, which allows 4194308 B");
     }
 
     #[tokio::test(start_paused = true)]

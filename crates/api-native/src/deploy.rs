@@ -12,7 +12,7 @@ use axum::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use flint_controller::{
-    AROUND_CODE, ControllerError, PrepareWhen, PutCode, PutFunction, allowed_around_code, check_json_text,
+    ControllerError, PrepareWhen, PutCode, PutFunction, allowed_around_code, check_json_text,
 };
 use flint_model::{
     Annotations, ByteSize, CodeFormat, Function, FunctionLimits, FunctionPath, Isolation, Parameter,
@@ -25,7 +25,7 @@ use serde_json::value::RawValue;
 use crate::{
     Native,
     auth::Tenant,
-    body::{collect_code, written},
+    body::{collect_code, collect_deploy, written},
     error::{ApiError, Asked, Path, is_object, no_object},
     functions::path_of,
     resource::{CodeUpload, DeployRequest, DeployResult, FunctionResource, LimitsPatch, ProgressLine},
@@ -121,7 +121,7 @@ async fn read(
     let essence = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let max_code = native.controller.config().limits.bounds.max_code.as_u64();
     if essence == "application/json" {
-        let body = collect_code(body, max_code / 3 * 4 + AROUND_CODE.as_u64(), max_code, arrival).await?;
+        let body = collect_deploy(body, max_code, arrival).await?;
         let max_parameters = tenant.caller.limits().bounds.max_parameters;
         if body.len() <= QUICK {
             return parse(&body, max_parameters);
@@ -151,7 +151,7 @@ async fn read(
         LimitsPatch { memory_mb: query.memory_mb, timeout_ms: query.timeout_ms, ..LimitsPatch::default() };
     let request =
         DeployRequest { kind: query.kind, main: query.main, contract, limits, ..DeployRequest::default() };
-    let content = collect_code(body, max_code, max_code, arrival).await?;
+    let content = collect_code(body, max_code, arrival).await?;
     Ok(Upload { request, code: Some((format, content)) })
 }
 

@@ -25,6 +25,10 @@ use crate::{
 /// Maximum JSON body of a request that is neither a call nor a deploy.
 const MOST_JSON: u64 = 2 << 20;
 
+/// What to do about code that is too large.
+const LEAVE_OUT: &str =
+    "leave out what the function does not need (.flintignore), or ask the operator for more";
+
 /// An error response.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -60,6 +64,14 @@ impl ApiError {
 
     pub(crate) fn wrong_scope(message: &str, hint: &str) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message).hint(hint)
+    }
+
+    /// JSON with code exceeds the bound that follows from that of the code.
+    pub(crate) fn deploy_too_large(size: u64, allowed: u64, max_code: u64) -> Self {
+        let (size, allowed, max_code) =
+            (beyond(size, allowed), ByteSize::bytes(allowed), ByteSize::bytes(max_code));
+        let message = format!("the request is {size}; limits.max_code is {max_code}, which allows {allowed}");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).hint(LEAVE_OUT)
     }
 
     /// A function was not found: the controller's own message does not name it.
@@ -205,8 +217,9 @@ fn hint(error: &ControllerError) -> Option<&'static str> {
             "the server's bounds are configuration keys limits.*; `flint config limits` shows them"
         }
         ControllerError::TooLarge { what: "secret", .. } => "the server's bound is secrets.max_size",
-        ControllerError::TooLarge { what: "exec", .. } => {
-            "leave out what the function does not need (.flintignore), or ask the operator for more"
+        ControllerError::TooLarge { what: "exec", .. } => LEAVE_OUT,
+        ControllerError::TooLarge { what: "Request without its code", .. } => {
+            "what is around the code may have 4 MB, and twice limits.max_parameters, of which the operator gives a namespace another with `flint namespace limits`"
         }
         ControllerError::TooLarge { what: "parameters" | "annotations", .. } => {
             "the server's bound is limits.max_parameters; the operator gives a namespace another with `flint namespace limits`"
@@ -228,13 +241,17 @@ fn hint(error: &ControllerError) -> Option<&'static str> {
     })
 }
 
-/// Code beyond its limit, in megabytes unless that would look the same.
+/// Code beyond its limit.
 fn code_is_too_large(size: u64, allowed: u64) -> String {
-    let shown = match size >> 20 > allowed >> 20 {
+    format!("the code is {}; limits.max_code is {}", beyond(size, allowed), ByteSize::bytes(allowed))
+}
+
+/// A size beyond a limit, in megabytes unless that would look the same.
+fn beyond(size: u64, allowed: u64) -> String {
+    match size >> 20 > allowed >> 20 {
         true => format!("{} MB", size >> 20),
         false => format!("{size} bytes"),
-    };
-    format!("the code is {shown}; limits.max_code is {}", ByteSize::bytes(allowed))
+    }
 }
 
 impl IntoResponse for ApiError {
@@ -385,6 +402,15 @@ mod tests {
         };
         assert_eq!(refused(60 << 20), "the code is 60 MB; limits.max_code is 48 MB");
         assert_eq!(refused((48 << 20) + 1), "the code is 50331649 bytes; limits.max_code is 48 MB");
+        let request = ApiError::deploy_too_large(70 << 20, 68 << 20, 48 << 20).into_detail().message;
+        assert_eq!(request, "the request is 70 MB; limits.max_code is 48 MB, which allows 68 MB");
+    }
+
+    #[test]
+    fn who_sends_too_much_around_code_is_told_what_bounds_it() {
+        let error = ControllerError::TooLarge { what: "Request without its code", size: 9, allowed: 8 };
+        let hint = ApiError::from(error).into_detail().hint.unwrap();
+        assert!(hint.contains("twice limits.max_parameters"), "{hint}");
     }
 
     #[tokio::test]

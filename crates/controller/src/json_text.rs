@@ -13,16 +13,21 @@ pub fn allowed_around_code(max_parameters: ByteSize) -> u64 {
 }
 
 /// Checks the size of a JSON text before it becomes values, which may take a hundred times its memory. What
-/// [`merge::check_json`] lets pass passes here too.
+/// [`merge::check_json`] lets pass passes here too, unless the text has what does not become a value: keys that it
+/// repeats, and members that are ignored.
 pub fn check_json_text(what: &'static str, json: &str, allowed: ByteSize) -> Result<(), ControllerError> {
     merge::check_size(what, least_size(json), allowed)
 }
 
-/// How long a JSON text is at least once it is written again, without spaces and needless escapes.
+/// How long a JSON text is at least once it is written again, without spaces and needless escapes. Numbers are
+/// written again as they are kept, which may take one byte.
 fn least_size(json: &str) -> u64 {
-    let (mut size, mut quoted, mut bytes) = (0, false, json.bytes());
+    let (mut size, mut quoted, mut in_number, mut bytes) = (0, false, false, json.bytes());
     while let Some(byte) = bytes.next() {
+        let goes_on = in_number;
+        in_number = !quoted && matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
         size += match byte {
+            _ if in_number => u64::from(!goes_on),
             b' ' | b'\n' | b'\r' | b'\t' if !quoted => 0,
             b'\\' => match bytes.next() {
                 Some(b'u') => bytes.nth(3).map_or(0, |_| 1),
@@ -57,6 +62,14 @@ mod tests {
             assert!(least_size(&compact) <= length, "{compact}");
             assert_eq!(least_size(&serde_json::to_string_pretty(&json).unwrap()), least_size(&compact));
         }
+        for (text, least) in [("-1.50e+0", 1), ("[-1.50e+0, 1E2,true]", 10), (r#"{"1.5":1.50}"#, 9)] {
+            assert_eq!(least_size(text), least, "{text}");
+        }
+        let long = "[0.10000000000000001,1.00000000]";
+        let kept: serde_json::Value = serde_json::from_str(long).unwrap();
+        let allowed = ByteSize::bytes(9);
+        assert!(merge::check_json("parameters", &kept, allowed).is_ok(), "{kept}");
+        assert!(check_json_text("parameters", long, allowed).is_ok());
         let plain = r#"{"a b":[1,"x \\ \"y\" \n"],"":{}}"#;
         assert_eq!(least_size(plain), plain.len() as u64);
         assert_eq!(least_size(r#" [ "\u00e9\/" , 1 ] "#), 8, "what stands for one letter counts as one");

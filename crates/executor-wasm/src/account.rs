@@ -61,11 +61,11 @@ impl Accounts {
         key
     }
 
-    /// Removes code, unless somebody has or is just preparing it.
-    pub(crate) fn unless_held<T>(&self, key: &str, remove: impl FnOnce() -> T) -> Option<T> {
+    /// Takes code away, unless somebody has or is just preparing it. Deploys wait meanwhile.
+    pub(crate) fn unless_held<T>(&self, key: &str, take: impl FnOnce() -> T) -> Option<T> {
         let book = self.book();
         let is_held = book.held.iter().filter_map(Weak::upgrade).any(|held| held.1 == key);
-        (!is_held).then(remove)
+        (!is_held).then(take)
     }
 
     /// Charges a namespace for this many bytes of machine code, unless it is charged already. The charge

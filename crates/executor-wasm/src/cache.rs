@@ -89,16 +89,25 @@ impl Cache {
         Ok(Self { folder: folder.to_owned(), engine })
     }
 
+    /// Whether there is an entry that is undamaged. Reads all of it.
+    pub(crate) fn is_whole(&self, key: &str) -> Result<bool, Unread> {
+        let path = self.path(key, COMPILED);
+        let Some(sum) = of_file(&self.path(key, CHECKSUM), |path| fs::read(path))? else { return Ok(false) };
+        let Some(found) = of_file(&path, checksum)? else { return Ok(false) };
+        let is_whole = found.to_hex().as_bytes() == sum.trim_ascii();
+        if !is_whole {
+            tracing::warn!(path = %path.display(), "compiled Wasm code is damaged");
+        }
+        Ok(is_whole)
+    }
+
     /// Loads an entry, if there is one that is undamaged.
     #[allow(unsafe_code)]
     pub(crate) fn read(&self, engine: &Engine, key: &str, shape: Shape) -> Result<Option<Compiled>, Unread> {
-        let path = self.path(key, COMPILED);
-        let Some(sum) = of_file(&self.path(key, CHECKSUM), |path| fs::read(path))? else { return Ok(None) };
-        let Some(found) = of_file(&path, checksum)? else { return Ok(None) };
-        if found.to_hex().as_bytes() != sum.trim_ascii() {
-            tracing::warn!(path = %path.display(), "compiled Wasm code is damaged");
+        if !self.is_whole(key)? {
             return Ok(None);
         }
+        let path = self.path(key, COMPILED);
         // SAFETY: the file is the unmodified output of this engine: it is in a directory that only this user
         // can write to, under a name derived from the engine's settings, and its checksum has just been
         // compared. Files are never written to under their final name, and removing one does not affect its
@@ -125,7 +134,7 @@ impl Cache {
 
     fn write(&self, key: &str, extension: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.path(key, extension);
-        let half = path.with_extension(format!("{extension}.{}", uniquely()));
+        let half = half(&path);
         let mut file = fs::File::create_new(&half)?;
         let written =
             file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&half, &path));
@@ -149,17 +158,25 @@ impl Cache {
             if !entry.file_type()?.is_file() {
                 continue; // the folder of assets
             }
-            let (name, remove) = (entry.file_name(), || fs::remove_file(entry.path()));
+            let (name, path) = (entry.file_name(), entry.path());
             let name = name.to_string_lossy();
             let stem = name.split('.').next().unwrap_or_default();
             let is_current =
                 |engine: &str| engine == self.engine || beside.is_some_and(|beside| engine == beside.engine);
-            let gone = match stem.rsplit_once('-').filter(|(_, engine)| is_current(engine)) {
-                Some((key, _)) if keep.contains(key) => None,
-                Some((key, _)) => accounts.unless_held(key, remove),
-                None => Some(remove()),
+            let dying = match stem.rsplit_once('-').filter(|(_, engine)| is_current(engine)) {
+                Some((key, _)) if keep.contains(key) => continue,
+                Some((key, _)) => {
+                    // Deploys wait only while it is renamed: removing a large file takes longer.
+                    let dying = half(&path);
+                    match accounts.unless_held(key, || fs::rename(&path, &dying)) {
+                        Some(renamed) => renamed.map(|()| dying)?,
+                        None => continue,
+                    }
+                }
+                None => path,
             };
-            removed += usize::from(gone.transpose()?.is_some());
+            fs::remove_file(dying)?;
+            removed += 1;
         }
         Ok(removed)
     }
@@ -186,6 +203,14 @@ pub(crate) fn sizes(folder: &Path) -> io::Result<HashMap<String, u64>> {
         *sizes.entry(key.to_owned()).or_default() += data.len();
     }
     Ok(sizes)
+}
+
+/// The name of a file that is being written or removed, which nobody looks for. After a crash such files are
+/// removed at the next start.
+fn half(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", uniquely()));
+    name.into()
 }
 
 fn uniquely() -> u64 {

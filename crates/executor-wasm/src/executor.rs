@@ -153,7 +153,17 @@ impl Ground {
     /// Waits until it is one's turn to load code.
     pub(crate) async fn turn_to_load(&self) -> Result<OwnedSemaphorePermit, PrepareError> {
         let turn = Arc::clone(&self.loads).acquire_owned().await;
-        turn.map_err(|closed| loading::failed(&closed.to_string()))
+        turn.map_err(|_| loading::closed())
+    }
+
+    /// Nobody waits for places or code any more.
+    fn close(&self) {
+        self.slots.close();
+        self.loads.close();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.loads.is_closed()
     }
 
     /// Present number of instances.
@@ -416,7 +426,7 @@ impl Executor for WasmExecutor {
 
     async fn shutdown(&self) {
         if let Some(house) = self.house.get() {
-            house.all_grounds().for_each(|ground| ground.slots.close());
+            house.all_grounds().for_each(|ground| ground.close());
             house.tenants.close();
         }
     }

@@ -80,8 +80,8 @@ impl WasmInstance {
         Self { id, house, artefact, environment, gate, guest, relay, stopped }
     }
 
-    /// Takes places in the pool, waiting if necessary: on this thread's engine, or on one that has room. Loads
-    /// the code there, unless it is.
+    /// Takes places in the pool, waiting if necessary: on this thread's engine, or on one that has some. Loads
+    /// the code there, unless it is. If that would have to wait for room, engines that have the code go before.
     async fn enter(&self, pace: &Pace) -> Result<Held, Fault> {
         let settled = &self.artefact.settled;
         let own = lane::of_this_thread() % settled.len();
@@ -91,12 +91,25 @@ impl WasmInstance {
             Some(places) => places,
             None => self.wait(pace).await?,
         };
-        let code = match places.settled.loaded() {
-            Some(code) => code,
-            // Boxed, since its state is large and most calls have none.
-            None => Box::pin(load(&places.settled, pace)).await?,
-        };
+        if let Some(code) = places.settled.loaded() {
+            return Ok(Held { code, places });
+        }
+        if !places.settled.has_room()
+            && let Some(held) = self.where_loaded()
+        {
+            return Ok(held);
+        }
+        // Boxed, since its state is large and most calls have none.
+        let code = Box::pin(load(&places.settled, pace)).await?;
         Ok(Held { code, places })
+    }
+
+    /// Takes places on any engine that has the code loaded, if they are free.
+    fn where_loaded(&self) -> Option<Held> {
+        self.artefact.settled.iter().find_map(|settled| {
+            let code = settled.loaded()?;
+            Some(Held { code, places: Places::at_once(settled, self.guest.as_ref())? })
+        })
     }
 
     /// Waits for places on any engine.

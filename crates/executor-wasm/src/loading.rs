@@ -63,10 +63,17 @@ pub(crate) async fn load(
         });
         match tried.await? {
             Ok(loaded) => return loaded,
+            Err(_) if ground.is_closed() => return Err(closed()),
             Err(back) => turns = back,
         }
         sleep(PAUSE).await;
     }
+}
+
+/// Whether its cache entry is there and undamaged, as whoever loads it next needs it.
+pub(crate) async fn is_whole(ground: &Arc<Ground>, entry: &Arc<Entry>) -> Result<bool, PrepareError> {
+    let compared = aside(ground, entry, |ground, entry| ground.cache.is_whole(&entry.key)).await?;
+    compared.map_err(|error| failed(&error.to_string()))
 }
 
 /// Takes code out of its cache entry for a deploy, if that is there and undamaged; the inner error says why the
@@ -121,6 +128,11 @@ pub(crate) async fn aside<T: Send + 'static>(
     let (ground, entry) = (Arc::clone(ground), Arc::clone(entry));
     let done = tokio::task::spawn_blocking(move || work(&ground, &entry)).await;
     done.map_err(|died| failed(&died.to_string()))
+}
+
+/// Why code is not loaded once the server shuts down.
+pub(crate) fn closed() -> PrepareError {
+    failed("the server is shutting down")
 }
 
 pub(crate) fn failed(detail: &str) -> PrepareError {

@@ -13,6 +13,7 @@ use flint_model::{ByteSize, Function, NamespaceName};
 
 use crate::{
     account,
+    cache::Shape,
     contracts::Compiled,
     cut::cut,
     engine,
@@ -55,7 +56,7 @@ pub(crate) struct Made {
 
 /// Compiles the code unless that was done before, and links it.
 pub(crate) async fn prepare(
-    house: &House,
+    house: &Arc<House>,
     source: FunctionSource,
     progress: Progress<'_>,
 ) -> Result<Made, PrepareError> {
@@ -66,8 +67,7 @@ pub(crate) async fn prepare(
     drop(code);
     let function = &function;
     let folder = || assets.as_ref().map(|assets| assets.folder.clone());
-    let shape = house.compiler.shape(&module)?;
-    let wasi = Wasi::of(&module, shape);
+    let Nature { shape, wasi, initialiser } = nature(house, &module).await?;
     let grounds = house.grounds(wasi);
     // Where its first call is likely to run. Other engines load it when a call needs it there.
     let own = lane::of_this_thread() % grounds.len().max(1);
@@ -76,14 +76,17 @@ pub(crate) async fn prepare(
             "the component is for wasi:http 0.3, which is switched off here, because {EXPERIMENTAL}: build it for wasi:http 0.2 (wasi:http/incoming-handler), or have the server's operator set wasm.http_0_3 = true"
         ))
     })?;
-    let initialiser = preinit::initialiser(&module, shape).filter(|_| function.wasm.preinit);
+    let initialiser = initialiser.filter(|_| function.wasm.preinit);
     let key = if initialiser.is_some() { key::initialised(function) } else { key::as_deployed(function) };
     let entry = Arc::new(Entry { key: key.clone(), shape, wasi, contract: function.contract });
     // Before it is looked for, so that a collection does not remove what is found.
     let account = house.accounts.hold((function.path.namespace.clone(), key.clone()));
     let spot = ground.shelf.spot(&key, function.contract);
-    // If the cached file is gone all the same, the code is compiled again, so that it is found later.
-    let held = ground.cache.size(&key).and_then(|_| ground.shelf.find(&spot));
+    // Other engines and later calls load it from the cache: if its entry is gone or damaged, it is made again.
+    let held = match ground.shelf.find(&spot) {
+        Some(loaded) => loading::is_whole(ground, &entry).await?.then_some(loaded),
+        None => None,
+    };
     let (found, took) = match held {
         Some(loaded) => (Found::Loaded(loaded), Duration::ZERO),
         None => match look(ground, &entry).await? {
@@ -117,6 +120,28 @@ pub(crate) async fn prepare(
     let gates = house.services.gates.clone().filter(|_| has_gate);
     let artefact = Artefact { settled, memory, namespace, gates, _account: account };
     Ok(Made { artefact, steps: vec![step], took })
+}
+
+/// What a module or component is, by what it says of itself.
+struct Nature {
+    shape: Shape,
+    wasi: Wasi,
+    /// The name of the initialiser that it exports.
+    initialiser: Option<&'static str>,
+}
+
+/// Looks through the code on the blocking thread pool, which takes a while if it is large.
+async fn nature(house: &Arc<House>, module: &Bytes) -> Result<Nature, PrepareError> {
+    let (house, module) = (Arc::clone(house), module.clone());
+    let looking = tokio::task::spawn_blocking(move || {
+        let shape = house.compiler.shape(&module)?;
+        let (wasi, initialiser) = (Wasi::of(&module, shape), preinit::initialiser(&module, shape));
+        Ok(Nature { shape, wasi, initialiser })
+    });
+    looking.await.map_err(|died| PrepareError::Failed {
+        operation: "looking through the code".to_owned(),
+        detail: died.to_string(),
+    })?
 }
 
 /// Compiled code that was loaded before, or just now.

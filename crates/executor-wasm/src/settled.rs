@@ -59,6 +59,11 @@ impl Settled {
         self.ground.shelf.find(&self.spot)
     }
 
+    /// Whether loading it would not have to wait for room.
+    pub(crate) fn has_room(&self) -> bool {
+        self.ground.shelf.has_room()
+    }
+
     /// Its code, loaded now if need be.
     pub(crate) async fn load(&self) -> Result<Arc<Loaded>, PrepareError> {
         loading::load(&self.ground, &self.entry, &self.spot).await

@@ -116,6 +116,12 @@ impl<T> Shelf<T> {
         Some(found)
     }
 
+    /// Whether room for more can be made at present.
+    pub(crate) fn has_room(&self) -> bool {
+        let idle = |spot: &Weak<Spot<T>>| spot.upgrade().is_some_and(|spot| is_idle(&lock(&spot.loaded)));
+        self.places.available_permits() > 0 || lock(&self.taken).iter().any(idle)
+    }
+
     /// Makes room for more; `None` if all that is loaded is in use. May unload something, which blocks.
     pub(crate) fn make_room(&self) -> Option<Place> {
         loop {
@@ -230,8 +236,9 @@ mod tests {
         // The fourth and the third were used last at the same time, by this clock.
         assert!(loaded()[1] && loaded()[5] && loaded()[3] != loaded()[4]);
         let rest: Vec<_> = spots.iter().filter_map(|spot| shelf.find(spot)).collect();
-        assert!(load(&shelf, &spots[0], 0).is_none(), "all of it is in use");
+        assert!(!shelf.has_room() && load(&shelf, &spots[0], 0).is_none(), "all of it is in use");
         drop(rest);
+        assert!(shelf.has_room());
         assert!(load(&shelf, &spots[0], 0).is_some() && loaded()[1]);
         drop(used);
         assert_eq!(lock(&shelf.taken).len(), 3);

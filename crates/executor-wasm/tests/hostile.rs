@@ -182,15 +182,24 @@ fn code_is_read_where_no_call_waits_for_it() {
     runtime.block_on(async {
         let (house, code) = (House::new(), core("", ""));
         drop(house.prepare(function(Contract::WasmCore, &code, limits())).await.unwrap());
-        // From here on the only thread for such work has some.
-        let (release, held) = std::sync::mpsc::channel::<()>();
-        let busy = tokio::task::spawn_blocking(move || held.recv());
-        let mut preparing = Box::pin(house.prepare(function(Contract::WasmCore, &code, limits())));
-        let done = poll_fn(|cx| Poll::Ready(preparing.as_mut().poll(cx).is_ready())).await;
-        assert!(!done, "it was read by the thread of calls");
-        drop(release);
-        assert!(busy.await.unwrap().is_err());
-        preparing.await.unwrap();
+        // Of a version of WASI that is off, as its exports say.
+        let component = wat(r#"(component
+                (component $c)
+                (instance $i (instantiate $c))
+                (export "wasi:http/handler@0.3.0" (instance $i)))"#);
+        for (contract, code, is_taken) in
+            [(Contract::WasmCore, code, true), (Contract::WasiHttp, component, false)]
+        {
+            // From here on the only thread for such work has some.
+            let (release, held) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || held.recv());
+            let mut preparing = Box::pin(house.prepare(function(contract, &code, limits())));
+            let done = poll_fn(|cx| Poll::Ready(preparing.as_mut().poll(cx).is_ready())).await;
+            assert!(!done, "it was read by the thread of calls");
+            drop(release);
+            assert!(busy.await.unwrap().is_err());
+            assert_eq!(preparing.await.is_ok(), is_taken);
+        }
     });
 }
 

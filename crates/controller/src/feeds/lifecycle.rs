@@ -223,7 +223,11 @@ fn updated(feed: Feed, arguments: &Arguments<'_>, reach: &Reach) -> Result<Feed,
     // -1 removes the bound.
     let left = if is_bounded_anew { most } else { feed.left };
     if is_bounded_anew || source != feed.source {
-        check_one_end(&source, left)?;
+        let before = "it has a maxTriggers from before, which maxTriggers -1 beside the stopDate removes";
+        check_one_end(&source, left).map_err(|both| match is_bounded_anew {
+            true => both,
+            false => format!("{both}: {before}"),
+        })?;
     }
     let changed = Feed { source, payload: payload.unwrap_or(feed.payload.clone()), left, ..feed };
     if keeps_time { Ok(changed) } else { resumed(changed, arguments.now) }

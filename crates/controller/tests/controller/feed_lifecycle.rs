@@ -187,13 +187,15 @@ async fn a_feed_ends_by_a_date_or_after_so_many_firings_and_not_by_both() {
     world.create("alarm", "t", json!({"cron": "*/5 * * * *", "stopDate": stop})).await;
     world.create("interval", "u", json!({"minutes": 5, "maxTriggers": 3})).await;
     let both = "maxTriggers is not allowed when the stopDate parameter is specified";
-    for (feed, trigger, given) in [
-        ("alarm", "t", json!({"maxTriggers": 3})),
-        ("alarm", "t", json!({"maxTriggers": 3, "trigger_payload": "hi"})),
-        ("interval", "u", json!({ "stopDate": stop })),
-        ("interval", "u", json!({"stopDate": stop, "maxTriggers": 3})),
+    let before = ": it has a maxTriggers from before, which maxTriggers -1 beside the stopDate removes";
+    for (feed, trigger, given, more) in [
+        ("alarm", "t", json!({"maxTriggers": 3}), ""),
+        ("alarm", "t", json!({"maxTriggers": 3, "trigger_payload": "hi"}), ""),
+        ("interval", "u", json!({ "stopDate": stop }), before),
+        ("interval", "u", json!({"stopDate": stop, "maxTriggers": 3}), ""),
     ] {
-        assert_eq!(world.ask(feed, trigger, "UPDATE", given).await.unwrap_err(), both, "{trigger}");
+        let refused = world.ask(feed, trigger, "UPDATE", given).await.unwrap_err();
+        assert_eq!(refused, format!("{both}{more}"), "{trigger}");
     }
     assert_eq!(world.read("t").await["status"].get("triggersLeft"), None);
     world.ask("alarm", "t", "UPDATE", json!({"cron": "*/7 * * * *", "maxTriggers": -1})).await.unwrap();

@@ -4,6 +4,7 @@ use flint_api_native::resource::{
     ActivationResource, AttemptResource, CallResource, CallStateWord, FunctionExplanation, StatusWord,
 };
 use flint_model::ActivationId;
+use serde_json::Value;
 
 use crate::{
     cli::{ExplainArgs, Global},
@@ -100,6 +101,12 @@ fn belongs_to(record: &ActivationResource) -> Option<(&'static str, String)> {
         None if record.annotations.get("causedBy").is_some() => ("part of", cause.clone()),
         None => ("redriven", format!("from dead letter {cause}")),
     })
+}
+
+/// Whether it is an attempt after another one. The record of each attempt that failed has its number.
+fn is_repeated(record: &ActivationResource) -> bool {
+    let number = record.annotations.get("attempt").and_then(Value::as_u64);
+    !record.attempts.is_empty() || number.is_some_and(|number| number > 1)
 }
 
 /// Why no further attempt was made, if one was possible.
@@ -219,8 +226,7 @@ fn activation(record: &ActivationResource) -> String {
         rows.push(("answer", result.get().chars().take(400).collect()));
     }
     let head: Vec<_> = rows.iter().map(|(label, text)| format!("{label:<9} {text}")).collect();
-    let repeated = !record.attempts.is_empty() || record.annotations.contains_key("attempt");
-    let timeline = draw_timeline(&record.timeline, repeated);
+    let timeline = draw_timeline(&record.timeline, is_repeated(record));
     format!("activation {}\n{}\n\n{timeline}", record.id, head.join("\n"))
 }
 
@@ -259,4 +265,30 @@ fn function(explanation: &FunctionExplanation) -> String {
     }
     parts.extend(list("this host lacks", &explanation.lacking));
     parts.join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_attempt_but_the_first_waited_for_its_turn_on_disk() {
+        let waited = |key: &str, value: Value| {
+            let mut record = json!({
+                "id": "1".repeat(32), "namespace": "guest", "function": "guest/f", "version": "0.0.1",
+                "subject": "guest", "status": "developer_error", "start": 0, "end": 1, "duration_us": 1000,
+                "wait_us": 10, "timeline": {"queued": 5, "placed": 10}, "size": 0, "usage": {},
+            });
+            record[key] = value;
+            let shown = activation(&serde_json::from_value(record).unwrap());
+            let (admitted, waited) = (shown.contains("\nadmit "), shown.contains("\nwait "));
+            assert!(admitted != waited, "{shown}");
+            waited
+        };
+        let [first, second] = [1, 2].map(|number| waited("annotations", json!({ "attempt": number })));
+        let last = waited("attempts", json!([{"start": 0, "ended_by": "developer_error"}]));
+        assert_eq!((waited("annotations", json!({})), first, second, last), (false, false, true, true));
+    }
 }
