@@ -20,10 +20,15 @@ const FIRST_PAUSE: Duration = Duration::from_micros(200);
 impl Launcher {
     pub(super) fn admit(&mut self, sid: u64, pid: u32) {
         let since = Instant::now();
+        // So that the turn of its fork is known.
+        self.hear();
         let is_free = |cell: &&mut Cell| matches!(cell.stage, Stage::Empty | Stage::Expecting);
         let Some(cell) = self.cells.get_mut(&sid).filter(is_free) else {
             return self.tell(&Event::Failed { sid, fault: Fault::Ended }, &[]);
         };
+        if let Some(turn) = cell.turn {
+            self.watch.came(cell.zygote, turn);
+        }
         // Opened before any inspection: while the pidfd reports it alive, the process id means this process.
         match pidfd::open(pid) {
             Ok(pidfd) => {
@@ -87,6 +92,7 @@ impl Launcher {
         self.hear();
         let cell = self.cells.get(&sid).ok_or(Finding::Ended)?;
         let Stage::Waiting { pid, pidfd, .. } = &cell.stage else { return Err(Finding::Ended) };
+        let late = self.watch.late(cell.zygote);
         let live = self.live.get_mut(&cell.zygote).ok_or(Finding::Ended)?;
         let group = live.slot.leaf.as_ref().ok_or(Finding::Ended)?;
         let siblings = || self.cells.values().filter(|other| other.zygote == cell.zygote);
@@ -104,8 +110,7 @@ impl Launcher {
             taken: &|stream| siblings().any(|other| has(other, stream)),
             members: &members,
             init: live.pid,
-            forks: siblings().filter(|other| other.expects_a_process()).count() - 1
-                + self.watch.late(cell.zygote),
+            forks: siblings().filter(|other| other.expects_a_process()).count() - 1 + late,
         };
         let zygote = live.zygote.as_mut().ok_or(Finding::Ended)?;
         let streams = zygote.check(&candidate)?;
@@ -144,7 +149,6 @@ impl Launcher {
         let started = Event::Started { sid, setup_us };
         let _ = crate::wire::send(self.server.as_fd(), &started, &[pidfd.as_fd()]);
         cell.stage = Stage::Running { pidfd, setup_us, streams };
-        self.watch.came(cell.zygote);
     }
 
     /// Refuses a process, and kills it only if it belongs to the sandbox: the process id came from a hostile

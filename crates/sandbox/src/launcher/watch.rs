@@ -20,7 +20,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const LOOKS_AT_ONCE: usize = 4;
 /// How long something may be amiss: on a busy host, processes take a while to end or to stop.
 const AMISS_MAX: Duration = Duration::from_secs(5);
-/// How long the zygote may take to fork for a cell that was given up, and that clone to end.
+/// How long the zygote may take at most until the turn comes of a fork that was given up.
+const TURN_MAX: Duration = Duration::from_secs(60);
+/// How long a clone that was given up may take from its turn until it has ended.
 const LAPSED_PASS: Duration = Duration::from_secs(10);
 
 /// The sealed zygotes.
@@ -37,20 +39,39 @@ struct Watched {
     stopped: bool,
     /// When a fork was last wanted, or has come.
     active: Instant,
-    /// When forks were given up that had been wanted: they may still come.
-    lapsed: Vec<Instant>,
+    /// How many forks were wanted: the turn of the latest, since the zygote forks for one after the other.
+    wanted: u64,
+    /// The turn of the latest that has come.
+    come: u64,
+    /// Forks that were given up: they may still come.
+    lapsed: Vec<Lapse>,
     /// Since when each look has found what must not be.
     amiss: Option<Instant>,
     /// Why it was ended.
     reason: Option<String>,
 }
 
+/// A fork that was given up.
+struct Lapse {
+    turn: u64,
+    /// When nothing may be left of it: at first later than it takes, and sooner once its turn has been.
+    over: Instant,
+}
+
 impl Watch {
     /// Watches a zygote from its seal on; `main`: its main process.
     pub(super) fn begin(&mut self, sid: u64, main: OwnedFd) {
         let now = Instant::now();
-        let watched =
-            Watched { main, stopped: false, active: now, lapsed: Vec::new(), amiss: None, reason: None };
+        let watched = Watched {
+            main,
+            stopped: false,
+            active: now,
+            wanted: 0,
+            come: 0,
+            lapsed: Vec::new(),
+            amiss: None,
+            reason: None,
+        };
         if self.zygotes.insert(sid, watched).is_none() {
             self.looks.push_back((now + LOOK_EVERY, sid));
         }
@@ -61,37 +82,43 @@ impl Watch {
         self.zygotes.remove(&sid).and_then(|watched| watched.reason)
     }
 
-    /// A fork is wanted: the zygote goes on.
-    pub(super) fn wanted(&mut self, sid: u64) {
-        if let Some(watched) = self.zygotes.get_mut(&sid) {
-            watched.active = Instant::now();
-            watched.amiss = None;
-            if std::mem::take(&mut watched.stopped) {
-                let _ = pidfd_send_signal(&watched.main, Signal::CONT);
-            }
+    /// A fork is wanted: the zygote goes on. Returns the fork's turn.
+    pub(super) fn wanted(&mut self, sid: u64) -> Option<u64> {
+        let watched = self.zygotes.get_mut(&sid)?;
+        watched.active = Instant::now();
+        watched.amiss = None;
+        if std::mem::take(&mut watched.stopped) {
+            let _ = pidfd_send_signal(&watched.main, Signal::CONT);
+        }
+        watched.wanted += 1;
+        Some(watched.wanted)
+    }
+
+    /// The fork of this turn has come. So those of earlier turns have come, or will not come.
+    pub(super) fn came(&mut self, sid: u64, turn: u64) {
+        let Some(watched) = self.zygotes.get_mut(&sid) else { return };
+        watched.active = Instant::now();
+        watched.come = watched.come.max(turn);
+        let over = watched.active + LAPSED_PASS;
+        for lapse in watched.lapsed.iter_mut().filter(|lapse| lapse.turn <= turn) {
+            lapse.over = lapse.over.min(over);
         }
     }
 
-    /// A fork that was wanted has come.
-    pub(super) fn came(&mut self, sid: u64) {
-        if let Some(watched) = self.zygotes.get_mut(&sid) {
-            watched.active = Instant::now();
-        }
+    /// The fork of this turn is given up.
+    pub(super) fn lapsed(&mut self, sid: u64, turn: u64) {
+        let Some(watched) = self.zygotes.get_mut(&sid) else { return };
+        watched.active = Instant::now();
+        watched.forget_lapsed();
+        let until_turn = if turn <= watched.come { Duration::ZERO } else { TURN_MAX };
+        watched.lapsed.push(Lapse { turn, over: watched.active + until_turn + LAPSED_PASS });
     }
 
-    /// A fork that was wanted is given up.
-    pub(super) fn lapsed(&mut self, sid: u64) {
-        if let Some(watched) = self.zygotes.get_mut(&sid) {
-            watched.active = Instant::now();
-            watched.forget_lapsed();
-            watched.lapsed.push(watched.active);
-        }
-    }
-
-    /// How many forks may still come though they were given up.
-    pub(super) fn late(&self, sid: u64) -> usize {
-        let Some(watched) = self.zygotes.get(&sid) else { return 0 };
-        watched.lapsed.iter().filter(|since| since.elapsed() < LAPSED_PASS).count()
+    /// How many forks may still come, or end, though they were given up.
+    pub(super) fn late(&mut self, sid: u64) -> usize {
+        let Some(watched) = self.zygotes.get_mut(&sid) else { return 0 };
+        watched.forget_lapsed();
+        watched.lapsed.len()
     }
 
     /// How long until the next look.
@@ -102,7 +129,14 @@ impl Watch {
 
 impl Watched {
     fn forget_lapsed(&mut self) {
-        self.lapsed.retain(|since| since.elapsed() < LAPSED_PASS);
+        let now = Instant::now();
+        self.lapsed.retain(|lapse| lapse.over > now);
+    }
+
+    /// Whether it may still have to fork for a cell that was given up.
+    fn has_a_turn_left(&self) -> bool {
+        let passing = Instant::now() + LAPSED_PASS;
+        self.lapsed.iter().any(|lapse| lapse.over > passing)
     }
 
     /// Stops a zygote of which no fork is wanted, and ends it if it goes on to run code.
@@ -162,12 +196,55 @@ impl Launcher {
             let (Some(watched), Some(live)) = (self.watch.zygotes.get_mut(&sid), self.live.get(&sid)) else {
                 continue;
             };
-            if forks || watched.active.elapsed() < QUIET {
+            if forks || watched.active.elapsed() < QUIET || watched.has_a_turn_left() {
                 watched.amiss = None;
             } else if watched.reason.is_none() {
                 watched.look(live);
             }
             self.watch.looks.push_back((now + LOOK_EVERY, sid));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZYGOTE: u64 = 7;
+
+    fn watch() -> Watch {
+        let mut watch = Watch::default();
+        watch.begin(ZYGOTE, pidfd::open(std::process::id()).unwrap());
+        watch
+    }
+
+    #[test]
+    fn a_fork_that_was_given_up_may_come_until_a_later_one_has() {
+        let mut watch = watch();
+        let turns = [(); 3].map(|()| watch.wanted(ZYGOTE).unwrap());
+        assert_eq!(turns, [1, 2, 3]);
+        let has_a_turn_left = |watch: &Watch| watch.zygotes[&ZYGOTE].has_a_turn_left();
+        watch.lapsed(ZYGOTE, turns[1]);
+        watch.came(ZYGOTE, turns[0]);
+        assert!(has_a_turn_left(&watch), "an earlier one says nothing of it");
+        watch.came(ZYGOTE, turns[2]);
+        assert!(!has_a_turn_left(&watch));
+        assert_eq!(watch.late(ZYGOTE), 1, "it may take a while to end");
+        watch.zygotes.get_mut(&ZYGOTE).unwrap().lapsed[0].over = Instant::now();
+        assert_eq!(watch.late(ZYGOTE), 0);
+    }
+
+    #[test]
+    fn a_fork_that_is_given_up_after_it_has_come_has_no_turn_left() {
+        let mut watch = watch();
+        let turn = watch.wanted(ZYGOTE).unwrap();
+        watch.came(ZYGOTE, turn);
+        watch.lapsed(ZYGOTE, turn);
+        assert_eq!((watch.zygotes[&ZYGOTE].has_a_turn_left(), watch.late(ZYGOTE)), (false, 1));
+        assert_eq!(
+            (watch.wanted(ZYGOTE + 1), watch.late(ZYGOTE + 1)),
+            (None, 0),
+            "of no zygote that is watched"
+        );
     }
 }
