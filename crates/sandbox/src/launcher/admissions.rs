@@ -36,6 +36,7 @@ impl Launcher {
                 self.try_to_admit(sid);
             }
             Err(error) => {
+                self.lapse(sid);
                 self.give_back(sid);
                 let fault = Finding::from(error).into_fault();
                 self.tell(&Event::Failed { sid, fault }, &[]);
@@ -167,6 +168,7 @@ impl Launcher {
                 pidfd::kill(pidfd.as_fd());
             }
             cell.stage = Stage::Ending { pidfd, setup_us: 0, since };
+            self.lapse(sid);
         }
         self.tell(&Event::Failed { sid, fault }, &[]);
         self.finish(sid);
