@@ -88,7 +88,8 @@ impl Launcher {
     /// Inspects the process, moves it into its cell's cgroup, and checks again what may have changed
     /// meanwhile.
     fn look(&mut self, sid: u64) -> Result<Vec<String>, Finding> {
-        let members = self.members_beside(sid)?;
+        let zygote = self.cells.get(&sid).ok_or(Finding::Ended)?.zygote;
+        let members = self.members_of(zygote)?;
         // After the processes, so that each of them was announced that was asked for.
         self.hear();
         let cell = self.cells.get(&sid).ok_or(Finding::Ended)?;
@@ -121,10 +122,9 @@ impl Launcher {
         if pidfd::is_alive(pidfd.as_fd()) { Ok(streams) } else { Err(Finding::Ended) }
     }
 
-    /// The processes in the cgroup of the cell's zygote.
-    fn members_beside(&self, sid: u64) -> Result<Vec<u32>, Finding> {
-        let live = self.cells.get(&sid).and_then(|cell| self.live.get(&cell.zygote));
-        let group = live.and_then(|live| live.slot.leaf.as_ref()).ok_or(Finding::Ended)?;
+    /// The processes in the cgroup of a zygote.
+    pub(super) fn members_of(&self, zygote: u64) -> Result<Vec<u32>, Finding> {
+        let group = self.live.get(&zygote).and_then(|live| live.slot.leaf.as_ref()).ok_or(Finding::Ended)?;
         Ok(group.members()?)
     }
 

@@ -139,10 +139,11 @@ impl Watched {
         self.lapsed.iter().any(|lapse| lapse.over > passing)
     }
 
-    /// Stops a zygote of which no fork is wanted, and ends it if it goes on to run code.
-    fn look(&mut self, live: &Live) {
+    /// Stops a zygote of which no fork is wanted, and ends it if it goes on to run code. `members`: the processes
+    /// in its cgroup.
+    fn look(&mut self, live: &Live, members: &[u32]) {
         self.forget_lapsed();
-        let Some(found) = self.find(live) else {
+        let Some(found) = self.find(live, members) else {
             self.amiss = None;
             return;
         };
@@ -153,13 +154,12 @@ impl Watched {
     }
 
     /// Stops it; returns what must not be.
-    fn find(&mut self, live: &Live) -> Option<String> {
+    fn find(&mut self, live: &Live, members: &[u32]) -> Option<String> {
         let main = live.zygote.as_ref().and_then(|zygote| zygote.main())?;
         let was_stopped = std::mem::replace(&mut self.stopped, true);
         let stands_still = !was_stopped || main.stands_still();
         let _ = pidfd_send_signal(&self.main, Signal::STOP);
-        // A process that it forks at this moment is found by the next look.
-        let members = live.slot.leaf.as_ref()?.members().ok()?;
+        // A process that it has just forked is found by the next look.
         let others: Vec<_> = members.iter().filter(|pid| **pid != live.pid && **pid != main.0).collect();
         match others.first() {
             Some(pid) if others.len() > self.lapsed.len() => Some(format!(
@@ -192,6 +192,9 @@ impl Launcher {
         let now = Instant::now();
         for _ in 0..LOOKS_AT_ONCE {
             let Some((_, sid)) = self.watch.looks.pop_front_if(|(due, _)| *due <= now) else { return };
+            let members = self.members_of(sid).unwrap_or_default();
+            // After the processes, so that each of them was announced that was asked for.
+            self.hear();
             let forks = self.cells.values().any(|cell| cell.zygote == sid && cell.expects_a_process());
             let (Some(watched), Some(live)) = (self.watch.zygotes.get_mut(&sid), self.live.get(&sid)) else {
                 continue;
@@ -199,7 +202,7 @@ impl Launcher {
             if forks || watched.active.elapsed() < QUIET || watched.has_a_turn_left() {
                 watched.amiss = None;
             } else if watched.reason.is_none() {
-                watched.look(live);
+                watched.look(live, &members);
             }
             self.watch.looks.push_back((now + LOOK_EVERY, sid));
         }
