@@ -2,7 +2,7 @@
 //! run in them when no call is there for it: so they are stopped, and looked at.
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, pidfd_send_signal};
@@ -47,8 +47,18 @@ struct Watched {
     lapsed: Vec<Lapse>,
     /// Since when each look has found what must not be.
     amiss: Option<Instant>,
+    /// Whether processes that nobody asked for were killed before.
+    warned: bool,
     /// Why it was ended.
     reason: Option<String>,
+}
+
+/// What must not be.
+enum Amiss {
+    /// These processes, which nobody asked for.
+    Others(Vec<u32>),
+    /// A process of it has woken it.
+    Woken,
 }
 
 /// A fork that was given up.
@@ -70,6 +80,7 @@ impl Watch {
             come: 0,
             lapsed: Vec::new(),
             amiss: None,
+            warned: false,
             reason: None,
         };
         if self.zygotes.insert(sid, watched).is_none() {
@@ -147,30 +158,65 @@ impl Watched {
             self.amiss = None;
             return;
         };
-        if self.amiss.get_or_insert_with(Instant::now).elapsed() >= AMISS_MAX {
-            self.reason = Some(found);
-            live.kill();
+        if self.amiss.get_or_insert_with(Instant::now).elapsed() < AMISS_MAX {
+            return;
+        }
+        match found {
+            // They may be left of forks that took too long, and its clones may be serving calls.
+            Amiss::Others(others) if !self.warned => {
+                kill_members(live, &others);
+                self.warned = true;
+                self.amiss = None;
+            }
+            found => {
+                self.reason = Some(found.to_string());
+                live.kill();
+            }
         }
     }
 
     /// Stops it; returns what must not be.
-    fn find(&mut self, live: &Live, members: &[u32]) -> Option<String> {
+    fn find(&mut self, live: &Live, members: &[u32]) -> Option<Amiss> {
         let main = live.zygote.as_ref().and_then(|zygote| zygote.main())?;
         let was_stopped = std::mem::replace(&mut self.stopped, true);
         let stands_still = !was_stopped || main.stands_still();
         let _ = pidfd_send_signal(&self.main, Signal::STOP);
         // A process that it has just forked is found by the next look.
-        let others: Vec<_> = members.iter().filter(|pid| **pid != live.pid && **pid != main.0).collect();
-        match others.first() {
-            Some(pid) if others.len() > self.lapsed.len() => Some(format!(
-                "no fork is wanted of the zygote, and it has {} processes that nobody asked for: {pid} {}",
-                others.len(),
-                Process(**pid).name()
-            )),
-            _ if !stands_still => {
-                Some("the zygote was stopped until the next fork, and a process of it has woken it".into())
+        let mut others = members.to_vec();
+        others.retain(|pid| *pid != live.pid && *pid != main.0);
+        if others.len() > self.lapsed.len() {
+            Some(Amiss::Others(others))
+        } else {
+            (!stands_still).then_some(Amiss::Woken)
+        }
+    }
+}
+
+/// Kills those of these processes that are in the zygote's cgroup.
+fn kill_members(live: &Live, pids: &[u32]) {
+    let pidfds: Vec<_> = pids.iter().filter_map(|pid| Some((*pid, pidfd::open(*pid).ok()?))).collect();
+    // Read after they were opened: a process id that was given away before belongs to no member.
+    let members = live.slot.leaf.as_ref().and_then(|leaf| leaf.members().ok()).unwrap_or_default();
+    for (_, pidfd) in pidfds.iter().filter(|(pid, _)| members.contains(pid)) {
+        pidfd::kill(pidfd.as_fd());
+    }
+}
+
+impl std::fmt::Display for Amiss {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Others(others) => {
+                let (count, pid) = (others.len(), others.first().copied().unwrap_or_default());
+                let name = Process(pid).name();
+                write!(
+                    out,
+                    "no fork is wanted of the zygote, and it has {count} processes that nobody asked for: \
+                     {pid} {name}"
+                )
             }
-            _ => None,
+            Self::Woken => {
+                out.write_str("the zygote was stopped until the next fork, and a process of it has woken it")
+            }
         }
     }
 }
