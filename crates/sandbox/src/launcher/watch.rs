@@ -1,7 +1,7 @@
 //! Zygotes between forks. User code has run in them, and with a signal handler or a timer it would go on to
 //! run in them when no call is there for it: so they are stopped, and looked at.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,8 @@ use crate::inspect::{Process, pidfd};
 const QUIET: Duration = Duration::from_secs(2);
 /// How often each zygote is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often at least. The pause is doubled each time that it is found standing still, until a fork is wanted.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
 /// Most looks in one round of the launcher: events and requests are not to wait for all of them.
 const LOOKS_AT_ONCE: usize = 4;
 /// How long something may be amiss: on a busy host, processes take a while to end or to stop.
@@ -29,12 +31,15 @@ const LAPSED_PASS: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct Watch {
     zygotes: HashMap<u64, Watched>,
-    /// When each is to be looked at next, in this order.
-    looks: VecDeque<(Instant, u64)>,
+    /// When each is to be looked at next.
+    looks: BTreeSet<(Instant, u64)>,
 }
 
 struct Watched {
     main: OwnedFd,
+    /// When it is to be looked at next, and how long after the look before.
+    due: Instant,
+    pause: Duration,
     /// Whether it was stopped since a fork was last wanted.
     stopped: bool,
     /// When a fork was last wanted, or has come.
@@ -74,6 +79,8 @@ impl Watch {
         let now = Instant::now();
         let watched = Watched {
             main,
+            due: now,
+            pause: LOOK_EVERY,
             stopped: false,
             active: now,
             wanted: 0,
@@ -83,14 +90,30 @@ impl Watch {
             warned: false,
             reason: None,
         };
-        if self.zygotes.insert(sid, watched).is_none() {
-            self.looks.push_back((now + LOOK_EVERY, sid));
-        }
+        self.forget(sid);
+        self.zygotes.insert(sid, watched);
+        self.look_in(sid, LOOK_EVERY);
+    }
+
+    /// Has a zygote looked at after this pause.
+    fn look_in(&mut self, sid: u64, pause: Duration) {
+        let Some(watched) = self.zygotes.get_mut(&sid) else { return };
+        self.looks.remove(&(watched.due, sid));
+        (watched.due, watched.pause) = (Instant::now() + pause, pause);
+        self.looks.insert((watched.due, sid));
+    }
+
+    /// The next zygote, if it is due. It is not looked at again before [`Self::look_in`] says so.
+    fn take_due(&mut self, now: Instant) -> Option<u64> {
+        let next = *self.looks.first()?;
+        (next.0 <= now && self.looks.remove(&next)).then_some(next.1)
     }
 
     /// The zygote has ended; returns why, if it was for what a look has found.
     pub(super) fn forget(&mut self, sid: u64) -> Option<String> {
-        self.zygotes.remove(&sid).and_then(|watched| watched.reason)
+        let watched = self.zygotes.remove(&sid)?;
+        self.looks.remove(&(watched.due, sid));
+        watched.reason
     }
 
     /// A fork is wanted: the zygote goes on. Returns the fork's turn.
@@ -102,7 +125,11 @@ impl Watch {
             let _ = pidfd_send_signal(&watched.main, Signal::CONT);
         }
         watched.wanted += 1;
-        Some(watched.wanted)
+        let turn = watched.wanted;
+        if watched.pause > LOOK_EVERY {
+            self.look_in(sid, LOOK_EVERY);
+        }
+        Some(turn)
     }
 
     /// The fork of this turn has come. So those of earlier turns have come, or will not come.
@@ -134,7 +161,7 @@ impl Watch {
 
     /// How long until the next look.
     pub(super) fn patience(&self) -> Option<Duration> {
-        self.looks.front().map(|(due, _)| due.saturating_duration_since(Instant::now()))
+        self.looks.first().map(|(due, _)| due.saturating_duration_since(Instant::now()))
     }
 }
 
@@ -154,10 +181,15 @@ impl Watched {
     /// in its cgroup.
     fn look(&mut self, live: &Live, members: &[u32]) {
         self.forget_lapsed();
+        let was_stopped = self.stopped;
         let Some(found) = self.find(live, members) else {
             self.amiss = None;
+            if was_stopped && self.lapsed.is_empty() {
+                self.pause = (self.pause * 2).min(LOOK_AT_LEAST_EVERY);
+            }
             return;
         };
+        self.pause = LOOK_EVERY;
         if self.amiss.get_or_insert_with(Instant::now).elapsed() < AMISS_MAX {
             return;
         }
@@ -237,20 +269,21 @@ impl Launcher {
     pub(super) fn check_zygotes(&mut self) {
         let now = Instant::now();
         for _ in 0..LOOKS_AT_ONCE {
-            let Some((_, sid)) = self.watch.looks.pop_front_if(|(due, _)| *due <= now) else { return };
+            let Some(sid) = self.watch.take_due(now) else { return };
             let members = self.members_of(sid).unwrap_or_default();
             // After the processes, so that each of them was announced that was asked for.
             self.hear();
-            let forks = self.cells.values().any(|cell| cell.zygote == sid && cell.expects_a_process());
             let (Some(watched), Some(live)) = (self.watch.zygotes.get_mut(&sid), self.live.get(&sid)) else {
                 continue;
             };
-            if forks || watched.active.elapsed() < QUIET || watched.has_a_turn_left() {
+            let forks = || self.cells.values().any(|cell| cell.zygote == sid && cell.expects_a_process());
+            if watched.active.elapsed() < QUIET || watched.has_a_turn_left() || forks() {
                 watched.amiss = None;
             } else if watched.reason.is_none() {
                 watched.look(live, &members);
             }
-            self.watch.looks.push_back((now + LOOK_EVERY, sid));
+            let pause = watched.pause;
+            self.watch.look_in(sid, pause);
         }
     }
 }
@@ -281,6 +314,20 @@ mod tests {
         assert_eq!(watch.late(ZYGOTE), 1, "it may take a while to end");
         watch.zygotes.get_mut(&ZYGOTE).unwrap().lapsed[0].over = Instant::now();
         assert_eq!(watch.late(ZYGOTE), 0);
+    }
+
+    #[test]
+    fn a_zygote_is_looked_at_again_soon_when_a_fork_is_wanted() {
+        let mut watch = watch();
+        let due = |watch: &mut Watch, after: Duration| watch.take_due(Instant::now() + after);
+        watch.look_in(ZYGOTE, LOOK_AT_LEAST_EVERY);
+        assert_eq!((watch.looks.len(), due(&mut watch, LOOK_EVERY)), (1, None));
+        watch.wanted(ZYGOTE);
+        assert_eq!((watch.looks.len(), due(&mut watch, LOOK_EVERY)), (1, Some(ZYGOTE)));
+        assert_eq!(due(&mut watch, LOOK_AT_LEAST_EVERY), None, "it was taken");
+        watch.look_in(ZYGOTE, LOOK_EVERY);
+        watch.forget(ZYGOTE);
+        assert!(watch.looks.is_empty());
     }
 
     #[test]
