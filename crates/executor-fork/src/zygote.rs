@@ -112,8 +112,8 @@ impl Zygote {
         }
     }
 
-    /// Forks a new clone, if its turn comes by the deadline and the zygote was not given up before. From then on,
-    /// the zygote has that much time.
+    /// Forks a new clone, if its turn comes by the deadline and the zygote was not given up before. From then
+    /// on, the zygote has that much time.
     pub(crate) async fn fork(
         &self,
         prime: bool,

@@ -12,8 +12,8 @@ use rustix::net::{
 const LINK: i32 = 3;
 const TMP: i32 = 200;
 
-/// `mode`: `honest`, or what it does that it must not; `late-…` means at the first fork, after it was sealed,
-/// `ever-…` at each.
+/// `mode`: `honest`, or what it does that it must not; `late-…` means at the first fork, after it was
+/// sealed, `ever-…` at each.
 pub fn run(mode: &str) {
     // SAFETY: single-threaded; plain system calls.
     unsafe {

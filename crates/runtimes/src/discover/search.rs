@@ -42,8 +42,8 @@ struct Patience {
     first: Duration,
     /// For one that did not answer then, and is asked again while no other is: a busy host is slow.
     alone: Duration,
-    /// From the search's start on, nothing is asked after this time, so that many programs that hang do not keep
-    /// the server from starting.
+    /// From the search's start on, nothing is asked after this time, so that many programs that hang do not
+    /// keep the server from starting.
     all: Duration,
 }
 
@@ -175,7 +175,8 @@ impl Search {
                     format!("{program}: it did not say within {waited:?} what it is, and was ended")
                 }
                 None => format!(
-                    "{program}: it was not asked what it is, since others that were asked before took all of {all:?}"
+                    "{program}: it was not asked what it is, since others that were asked before took all of \
+                     {all:?}"
                 ),
             };
             self.note(family, why, Because::Hangs);

@@ -34,8 +34,8 @@ impl Process {
         Ok(parent)
     }
 
-    /// Whether it is stopped, by a signal or a debugger of the operator's, or in the kernel and stops before it
-    /// comes out; or has ended.
+    /// Whether it is stopped, by a signal or a debugger of the operator's, or in the kernel and stops before
+    /// it comes out; or has ended.
     pub(crate) fn stands_still(self) -> bool {
         self.stat().map_or(true, |(state, _)| matches!(state, 'T' | 't' | 'D' | 'Z' | 'X'))
     }

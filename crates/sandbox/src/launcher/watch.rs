@@ -16,7 +16,8 @@ use crate::inspect::{Process, pidfd};
 const QUIET: Duration = Duration::from_secs(2);
 /// How often each zygote is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often at least. The pause is doubled each time that it is found standing still, until a fork is wanted.
+/// How often at least. The pause is doubled each time that the zygote is found standing still, until a fork
+/// is wanted.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
 /// Most looks in one round of the launcher: events and requests are not to wait for all of them.
 const LOOKS_AT_ONCE: usize = 4;
@@ -177,8 +178,8 @@ impl Watched {
         self.lapsed.iter().any(|lapse| lapse.over > passing)
     }
 
-    /// Stops a zygote of which no fork is wanted, and ends it if it goes on to run code. `members`: the processes
-    /// in its cgroup.
+    /// Stops a zygote of which no fork is wanted, and ends it if it goes on to run code. `members`: the
+    /// processes in its cgroup.
     fn look(&mut self, live: &Live, members: &[u32]) {
         self.forget_lapsed();
         let was_stopped = self.stopped;
