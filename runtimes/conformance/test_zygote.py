@@ -228,6 +228,7 @@ class ZygoteContract:
         clone.invoke()
         seen = outside.status(clone.pid)
         self.assertEqual((seen["Threads"], int(seen["PPid"]), seen["NoNewPrivs"]), ("1", self.zygote.process.pid, "1"))
+        self.assertEqual(os.getsid(clone.pid), clone.pid, "its session is that of others")
         self.assertEqual(int(seen["SigBlk"], 16), 0)
         self.assertEqual(int(seen["SigIgn"], 16) >> 16 & 1, 0, "SIGCHLD is ignored")
         self.assertEqual(os.stat(f"/proc/{clone.pid}/environ").st_uid, 0, "the clone is dumpable")

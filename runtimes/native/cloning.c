@@ -123,6 +123,9 @@ void unblock_signals(void) {
 }
 
 void confine(int link) {
+  /* A process may move between the groups of its session, and when one that others depend on ends, a group with a stopped process in it,
+   * as the zygote is between forks, is ended as a whole. */
+  if (setsid() < 0) give_up(link, "the clone cannot begin a session of its own");
   struct landlock_ruleset rules = {.scoped = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL};
   int ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
   if (ruleset < 0 || syscall(SYS_landlock_restrict_self, ruleset, 0) != 0) give_up(link, "the clone cannot enter a Landlock domain of its own");

@@ -41,7 +41,7 @@ void give_up(int link, const char *what);
 /* Moves the received descriptors to their fixed numbers. */
 void take_places(int link, const struct order *order);
 void unblock_signals(void);
-/* Enters a Landlock domain of its own. */
+/* Begins a session and enters a Landlock domain, both its own. */
 void confine(int link);
 void send_hello(int link, uint32_t call);
 

@@ -185,8 +185,10 @@ impl Tree {
                         }
                         continue;
                     }
-                    // Perhaps only the clone has ended. The zygote, on which other calls depend, is kept.
-                    if attempt == 0 && matches!(error, NotForked::Ended) && !zygote.has_ended() {
+                    // Perhaps only the clone has ended, or the zygote was given up meanwhile. The zygote, on
+                    // which other calls depend, is kept.
+                    let is_kept = !zygote.has_ended() && (attempt == 0 || !zygote.is_forkable());
+                    if matches!(error, NotForked::Ended) && is_kept {
                         continue;
                     }
                     let tampered = match error {

@@ -112,7 +112,8 @@ impl Zygote {
         }
     }
 
-    /// Forks a new clone, if its turn comes by the deadline. From then on, the zygote has that much time.
+    /// Forks a new clone, if its turn comes by the deadline and the zygote was not given up before. From then
+    /// on, the zygote has that much time.
     pub(crate) async fn fork(
         &self,
         prime: bool,
@@ -126,6 +127,10 @@ impl Zygote {
                 "{FORKS_AT_ONCE} other clones were being forked all the time: the host is overloaded"
             ))
         })?;
+        // While the turn was waited for, the forks before may have shown that it does not answer.
+        if self.given_up.load(Ordering::Relaxed) {
+            return Err(NotForked::Ended);
+        }
         let spare = self.spare().pop();
         let place = match spare {
             Some(place) => place,

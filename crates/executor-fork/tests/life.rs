@@ -94,6 +94,53 @@ async fn a_zygote_that_nobody_calls_stands_still_and_serves_the_next_call() {
     house.end().await;
 }
 
+/// The end of a process that alone connects its group with the rest of the session ends the whole group, if a
+/// process of it is stopped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_leaves_its_process_group_ends_neither_its_siblings_nor_the_zygote() {
+    let house = House::with(ForkConfig { standbys: 0, ..ForkConfig::default() }).await;
+    let code = "import os\nkept = None\n\
+        def main(params):\n    \
+            if params.get('leave'):\n        \
+                reader, writer = os.pipe()\n        \
+                child = os.fork()\n        \
+                if child == 0:\n            \
+                    os.read(reader, 1)\n            \
+                    os._exit(0)\n        \
+                try: os.setpgid(0, 0)\n        \
+                except PermissionError: pass\n        \
+                os.write(writer, b'x')\n        \
+                os.waitpid(child, 0)\n        \
+                os.close(reader)\n        \
+                os.close(writer)\n    \
+            return {'pid': os.getpid()}\n";
+    for opens in ["None", "open(__file__)"] {
+        // With a file that is open, clones are made without the native helper.
+        let code = code.replace("kept = None", &format!("kept = {opens}"));
+        let prepared = house.prepare(handler("python:default", &code)).await;
+        assert_eq!(prepared.fallback, None, "{opens}");
+        let zygote = *house.shims().last().unwrap();
+        let (leaving, sibling) =
+            (house.start_prepared(&prepared).await.instance, house.start_prepared(&prepared).await.instance);
+        let pid = support::text(sibling.invoke(support::json("{}")).await);
+        eventually("the zygote stands still", || {
+            let status = std::fs::read_to_string(format!("/proc/{zygote}/status"));
+            status.unwrap().contains("State:\tT")
+        })
+        .await;
+        support::text(leaving.invoke(support::json(r#"{"leave": true}"#)).await);
+        assert_eq!(support::text(sibling.invoke(support::json("{}")).await), pid, "{opens}");
+        for instance in [leaving, sibling] {
+            instance.stop().await;
+        }
+        assert!(house.answer_of(&prepared, "{}").await["pid"].is_u64(), "{opens}");
+        assert!(house.shims().contains(&zygote), "{opens}");
+    }
+    let counts = house.counts();
+    assert_eq!((counts.rebuilt, counts.tampered), (0, 0));
+    house.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fork_that_takes_longer_than_its_function_may_is_waited_for() {
     let house = House::with(ForkConfig { standbys: 0, ..ForkConfig::default() }).await;

@@ -23,7 +23,8 @@ pub type UntrustedZip<'a> = ZipArchive<Bounded<'a>>;
 pub enum ZipRefused {
     /// It lists more entries than are allowed, which are so many.
     #[error(
-        "it has more than the {0} entries allowed, with those of archives that are stored in it as they are"
+        "the archive has more than the {0} entries allowed, with those of archives that are stored in it as \
+         they are"
     )]
     TooManyEntries(usize),
     /// It is damaged.

@@ -205,7 +205,9 @@ fn not_used(one: &NotUsed) -> AbilityResource {
         Because::Replaceable => {
             "root runs nothing that another user could replace: give it to root, or run the server as that user"
         }
-        Because::Hangs => "run it by hand to see what it waits for, or take it off PATH and runtimes.search",
+        Because::Hangs => {
+            "run what hangs by hand to see what it waits for, or take it off PATH and runtimes.search"
+        }
     };
     AbilityResource {
         name: "runtime not used".to_owned(),

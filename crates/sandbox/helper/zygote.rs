@@ -12,7 +12,8 @@ use rustix::net::{
 const LINK: i32 = 3;
 const TMP: i32 = 200;
 
-/// `mode`: `honest`, or what it does that it must not; `late-…` means at the first fork, after it was sealed.
+/// `mode`: `honest`, or what it does that it must not; `late-…` means at the first fork, after it was
+/// sealed, `ever-…` at each.
 pub fn run(mode: &str) {
     // SAFETY: single-threaded; plain system calls.
     unsafe {
@@ -32,10 +33,10 @@ pub fn run(mode: &str) {
         match text.as_str() {
             "" => std::process::exit(0),
             "clone" => {
-                if std::mem::take(&mut first)
-                    && let Some(late) = mode.strip_prefix("late-")
-                {
-                    misbehave(late);
+                let is_first = std::mem::take(&mut first);
+                let now = mode.strip_prefix("ever-").or(mode.strip_prefix("late-").filter(|_| is_first));
+                if let Some(how) = now {
+                    misbehave(how);
                 }
                 fork(mode, fds);
             }

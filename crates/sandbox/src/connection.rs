@@ -381,14 +381,7 @@ impl Connection {
             let _ = start.reply.send(Err(Error::LauncherGone));
         }
         for (_, told) in exits {
-            let lost = Exit {
-                status: ExitStatus::Lost,
-                oom: false,
-                usage: Usage::default(),
-                setup_us: 0,
-                tampered: None,
-            };
-            told.send_replace(Some(lost));
+            told.send_replace(Some(Exit::new(ExitStatus::Lost, Usage::default())));
         }
         drop(asks);
     }

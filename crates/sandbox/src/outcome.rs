@@ -18,6 +18,13 @@ pub struct Exit {
     pub tampered: Option<String>,
 }
 
+impl Exit {
+    /// An end of which nothing else is known.
+    pub fn new(status: ExitStatus, usage: Usage) -> Self {
+        Self { status, oom: false, usage, setup_us: 0, tampered: None }
+    }
+}
+
 /// How the main process of a sandbox ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExitStatus {

@@ -53,13 +53,8 @@ impl Sandbox {
     pub async fn wait(&self) -> Exit {
         let mut exit = self.exit.clone();
         let ended = exit.wait_for(Option::is_some).await.map(|exit| exit.clone());
-        ended.ok().flatten().unwrap_or(Exit {
-            status: ExitStatus::Lost,
-            oom: false,
-            usage: Usage::default(),
-            setup_us: self.setup_us,
-            tampered: None,
-        })
+        let lost = Exit { setup_us: self.setup_us, ..Exit::new(ExitStatus::Lost, Usage::default()) };
+        ended.ok().flatten().unwrap_or(lost)
     }
 
     /// A future that resolves when the sandbox has ended, and does not keep it alive.

@@ -82,6 +82,11 @@ class Life(ForkTestCase):
         clones = [self.clone(zygote) for _ in range(20)]
         self.assertEqual(len({clone.invoke().json()["pid"] for clone in clones}), 20)
 
+    def test_each_clone_has_a_session_of_its_own(self):
+        zygote = self.frozen(COUNT)
+        for clone in [self.clone(zygote), self.clone(zygote)]:
+            self.assertEqual(os.getsid(clone.pid), clone.pid)
+
     def test_clones_end_without_the_zygote(self):
         zygote = self.frozen(COUNT)
         clone = self.clone(zygote)

@@ -187,7 +187,7 @@ impl Process {
                 {
                     return Ok(exit);
                 }
-                Ok(Exit { status, oom: false, usage, setup_us: 0, tampered: None })
+                Ok(Exit::new(status, usage))
             }
         }
     }

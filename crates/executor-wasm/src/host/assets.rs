@@ -63,8 +63,11 @@ fn bad(text: impl Into<String>) -> PackageError {
     PackageError::Archive(text.into())
 }
 
-fn damaged(error: impl Into<ZipRefused>) -> PackageError {
-    bad(format!("the code is not a zip archive that can be read: {}", error.into()))
+fn refused(error: impl Into<ZipRefused>) -> PackageError {
+    match error.into() {
+        error @ ZipRefused::TooManyEntries(_) => bad(error.to_string()),
+        ZipRefused::Damaged(error) => bad(format!("the code is not a zip archive that can be read: {error}")),
+    }
 }
 
 /// A zip archive whose entries have been listed. Everything but its modules and the directory `assets/` is
@@ -80,10 +83,10 @@ pub struct PackageArchive<'a> {
 impl<'a> PackageArchive<'a> {
     /// Lists the entries. Blocking, like the other methods.
     pub fn open(code: &'a [u8], bounds: PackageBounds) -> Result<Self, PackageError> {
-        let mut archive = open_untrusted_zip(code, bounds.entries).map_err(damaged)?;
+        let mut archive = open_untrusted_zip(code, bounds.entries).map_err(refused)?;
         let (mut modules, mut assets) = (Vec::new(), Vec::new());
         for index in 0..archive.len() {
-            let entry = archive.by_index(index).map_err(damaged)?;
+            let entry = archive.by_index(index).map_err(refused)?;
             let name = entry.name().to_owned();
             let Some(path) = entry.enclosed_name() else {
                 return Err(bad(format!("the archive's entry '{name}' leads out of it")));
@@ -127,7 +130,7 @@ impl<'a> PackageArchive<'a> {
         };
         let mut module = Vec::new();
         let most = self.bounds.module.as_u64();
-        let entry = self.archive.by_index(chosen).map_err(damaged)?;
+        let entry = self.archive.by_index(chosen).map_err(refused)?;
         let read = entry.take(most + 1).read_to_end(&mut module);
         read.map_err(|error| bad(format!("the archive is damaged: {error}")))?;
         match module.len() as u64 > most {
@@ -149,7 +152,7 @@ impl<'a> PackageArchive<'a> {
     pub fn unpack(&mut self, folder: &Path, disk: &dyn Disk) -> Result<(), PackageError> {
         let mut tree = Tree::new(self.bounds, disk)?;
         for (index, path) in &self.assets {
-            let mut entry = self.archive.by_index(*index).map_err(damaged)?;
+            let mut entry = self.archive.by_index(*index).map_err(refused)?;
             let name = entry.name().to_owned();
             tree.file(&mut entry, &folder.join(path), &name)?;
         }

@@ -202,7 +202,9 @@ impl Runtimes {
                 Because::Replaceable => {
                     tracing::warn!(family = %one.family, why = one.why, "not used: another user could replace it");
                 }
-                Because::Hangs => tracing::warn!(family = %one.family, why = one.why, "not used: it hangs"),
+                Because::Hangs => {
+                    tracing::warn!(family = %one.family, why = one.why, "not used: no answer in time")
+                }
             }
         }
         Self { found: found.into_iter().map(Arc::new).collect(), not_used }

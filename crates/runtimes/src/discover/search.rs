@@ -42,8 +42,8 @@ struct Patience {
     first: Duration,
     /// For one that did not answer then, and is asked again while no other is: a busy host is slow.
     alone: Duration,
-    /// From the search's start on, nothing is asked again after this time, so that many programs that hang do
-    /// not keep the server from starting.
+    /// From the search's start on, nothing is asked after this time, so that many programs that hang do not
+    /// keep the server from starting.
     all: Duration,
 }
 
@@ -108,7 +108,7 @@ pub struct NotUsed {
 pub enum Because {
     /// The server is root, and another user could replace it.
     Replaceable,
-    /// It did not print its version in time.
+    /// It did not print its version in time, or others did not and no time was left to ask it.
     Hangs,
 }
 
@@ -151,23 +151,34 @@ impl Search {
         false
     }
 
-    /// A program's stdout; `None` if it fails or hangs. Records a program that hangs.
+    /// A program's stdout; `None` if it fails or hangs. Records a program that hangs, or is not asked because
+    /// others do.
     pub(super) fn ask(&self, family: Family, program: &Path, arguments: &[&str]) -> Option<String> {
         let Patience { first, alone, all } = self.patience;
-        let mut waited = first;
-        let turn = self.turns.take(1);
-        let mut answer = question::ask(program, arguments, first);
-        drop(turn);
-        if answer == Err(Unanswered::TooLate) {
-            let _turn = self.turns.take(self.turns.most);
-            if self.began.elapsed() < all {
-                waited = alone;
-                answer = question::ask(program, arguments, alone);
+        let mut waited = None;
+        let mut answer = Err(Unanswered::TooLate);
+        for (turns, patience) in [(1, first), (self.turns.most, alone)] {
+            let _turn = self.turns.take(turns);
+            if self.began.elapsed() >= all {
+                break;
+            }
+            waited = Some(patience);
+            answer = question::ask(program, arguments, patience);
+            if answer != Err(Unanswered::TooLate) {
+                break;
             }
         }
         if answer == Err(Unanswered::TooLate) {
             let program = program.display();
-            let why = format!("{program}: it did not say within {waited:?} what it is, and was ended");
+            let why = match waited {
+                Some(waited) => {
+                    format!("{program}: it did not say within {waited:?} what it is, and was ended")
+                }
+                None => format!(
+                    "{program}: it was not asked what it is, since others that were asked before took all of \
+                     {all:?}"
+                ),
+            };
             self.note(family, why, Because::Hangs);
         }
         answer.ok()
@@ -366,15 +377,24 @@ mod tests {
 
     #[test]
     fn what_hangs_is_given_up_and_named() {
-        for (all, waited) in [(PLENTY, "200ms"), (Duration::ZERO, "100ms")] {
+        let first = AT_ONCE * 20;
+        for (first, all, said) in [
+            (AT_ONCE, PLENTY, "did not say within 200ms"),
+            (first, first, "did not say within 2s"),
+            (
+                AT_ONCE,
+                Duration::ZERO,
+                "was not asked what it is, since others that were asked before took all",
+            ),
+        ] {
             let mut search = Search::new(&[]);
-            search.patience = Patience { first: AT_ONCE, alone: AT_ONCE * 2, all };
+            search.patience = Patience { first, alone: AT_ONCE * 2, all };
             assert_eq!(ask_shell(&search, "sleep 1000"), None);
             let not_used = search.not_used();
             let [NotUsed { family: Family::Node, why, because: Because::Hangs }] = &not_used[..] else {
                 panic!("{not_used:?}")
             };
-            assert!(why.contains(&format!("/bin/sh: it did not say within {waited}")), "{why}");
+            assert!(why.contains(&format!("/bin/sh: it {said}")), "{why}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use flint_executor::open_untrusted_zip;
+use flint_executor::{ZipRefused, open_untrusted_zip};
 
 /// Largest manifest that is read.
 const MANIFEST_MAX: u64 = 1 << 20;
@@ -14,8 +14,10 @@ const SHOWN: usize = 5;
 /// The `Main-Class` of a jar's manifest; an error if it is not a jar, or lacks the class of `asked`
 /// (`pkg.Class#method`).
 pub(crate) fn main_class(code: &[u8], asked: Option<&str>) -> Result<Option<String>, String> {
-    let mut jar = open_untrusted_zip(code, MOST_ENTRIES)
-        .map_err(|error| format!("the code is not a jar that can be read: {error}"))?;
+    let mut jar = open_untrusted_zip(code, MOST_ENTRIES).map_err(|error| match error {
+        ZipRefused::TooManyEntries(_) => error.to_string(),
+        ZipRefused::Damaged(_) => format!("the code is not a jar that can be read: {error}"),
+    })?;
     let classes = || jar.file_names().filter_map(|name| name.strip_suffix(".class"));
     if classes().next().is_none() {
         return Err("the jar contains no class".into());
@@ -66,7 +68,7 @@ mod tests {
         let other = main_class(&bytes, Some("com.ex.B#main")).unwrap_err();
         assert_eq!(other, "The class com.ex.B is not in the code, which has A");
         assert!(main_class(b"rubbish", None).is_err());
-        let many = main_class(&b"PK\x01\x02".repeat(MOST_ENTRIES + 1), None);
-        assert!(many.unwrap_err().contains("131072 entries"));
+        let many = main_class(&b"PK\x01\x02".repeat(MOST_ENTRIES + 1), None).unwrap_err();
+        assert!(many.starts_with("the archive has more than the 131072 entries allowed"), "{many}");
     }
 }

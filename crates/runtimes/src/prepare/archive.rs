@@ -32,8 +32,11 @@ pub(super) fn zip(
     limits: UnpackLimits,
     room: &Room,
 ) -> Result<Unpacked, PrepareError> {
-    let damaged = |error: ZipRefused| bad(format!("the code is not a zip archive that can be read: {error}"));
-    let mut archive = open_untrusted_zip(code, limits.entries).map_err(damaged)?;
+    let refused = |error: ZipRefused| match error {
+        ZipRefused::TooManyEntries(_) => bad(error.to_string()),
+        ZipRefused::Damaged(_) => bad(format!("the code is not a zip archive that can be read: {error}")),
+    };
+    let mut archive = open_untrusted_zip(code, limits.entries).map_err(refused)?;
     if let Some(said) = entries_said(code)
         && said != archive.len()
     {
@@ -44,7 +47,7 @@ pub(super) fn zip(
     }
     let mut tree = Tree::new(root, limits, room);
     for index in 0..archive.len() {
-        let raw = archive.by_index_raw(index).map_err(|error| damaged(error.into()))?;
+        let raw = archive.by_index_raw(index).map_err(|error| refused(error.into()))?;
         let name = raw.name_raw().to_vec();
         if raw.encrypted() {
             let name = shown(&name);
@@ -53,7 +56,7 @@ pub(super) fn zip(
             )));
         }
         drop(raw);
-        let mut entry = archive.by_index(index).map_err(|error| damaged(error.into()))?;
+        let mut entry = archive.by_index(index).map_err(|error| refused(error.into()))?;
         let mode = entry.unix_mode().unwrap_or_default();
         match mode & TYPE {
             _ if name.ends_with(b"/") => tree.directory(&name)?,
@@ -212,6 +215,10 @@ mod tests {
             (0..3).for_each(|_| writer.write_all(&zeros).unwrap());
         });
         let root = tempfile::tempdir().unwrap();
+        let limits = UnpackLimits { entries: 1, ..Default::default() };
+        let error = zip(b"PK\x01\x02PK\x01\x02", root.path(), limits, &any_room()).unwrap_err().to_string();
+        assert!(error.contains("the archive has more than the 1 entries allowed"), "{error}");
+        assert!(!error.contains("can be read"), "{error}");
         let limits = UnpackLimits { bytes: ByteSize::mib(2), ..Default::default() };
         assert!(
             zip(&bomb, root.path(), limits, &any_room())

@@ -16,6 +16,8 @@ const DYING: Duration = Duration::from_millis(40);
 /// How long `stop` waits, which promises that nothing is left.
 const DEAD: Duration = Duration::from_secs(30);
 
+/// SIGKILL, the end of what is ended by force.
+const KILL: i32 = 9;
 /// SIGABRT, the end of a program that calls `abort`, as V8 does when its heap is full.
 const ABORT: i32 = 6;
 /// Written to stderr by V8 and the JVM in that case.
@@ -35,12 +37,17 @@ pub async fn of_itself_within(
 ) -> Fault {
     match tokio::time::timeout(patience, gather(sandbox, output, logs)).await {
         Ok(exit) => fault_of(&exit, logs),
-        // Its exit status would only say that it was just killed.
         Err(_) => match by_force(sandbox, output, logs).await {
-            Some(exit) if exit.oom => Fault::OutOfMemory,
+            Some(exit) if exit.oom || is_its_own(exit.status) => fault_of(&exit, logs),
+            // Its exit status would only say that it was just killed.
             _ => Fault::Exited { end: None },
         },
     }
+}
+
+/// Whether a process that was killed had come to this end before.
+fn is_its_own(end: ExitStatus) -> bool {
+    matches!(end, ExitStatus::Code(_)) || matches!(end, ExitStatus::Signal(signal) if signal != KILL)
 }
 
 /// Kills the sandbox and collects its output, without waiting long; returns how it ended, if it did in time.
@@ -122,5 +129,20 @@ pub async fn pause(sandbox: &Sandbox) {
 pub async fn resume(sandbox: &Sandbox) {
     if let Err(error) = sandbox.thaw().await {
         tracing::debug!(sandbox = sandbox.id(), %error, "not resumed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_by_force_is_not_the_processs_own() {
+        for own in [ExitStatus::Code(0), ExitStatus::Code(1), ExitStatus::Signal(ABORT)] {
+            assert!(is_its_own(own), "{own}");
+        }
+        for forced in [ExitStatus::Signal(KILL), ExitStatus::Unknown, ExitStatus::Lost] {
+            assert!(!is_its_own(forced), "{forced}");
+        }
     }
 }

@@ -190,7 +190,7 @@ mod tests {
     fn ended(cpu_us: u64) -> flint_sandbox::Exit {
         let usage = flint_sandbox::Usage { cpu_us, memory_peak_bytes: 1 << 20, ..Default::default() };
         let status = flint_sandbox::ExitStatus::Code(0);
-        flint_sandbox::Exit { status, oom: false, usage, setup_us: 0, tampered: None }
+        flint_sandbox::Exit::new(status, usage)
     }
 
     #[test]

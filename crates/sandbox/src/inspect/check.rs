@@ -111,7 +111,7 @@ impl Zygote {
         }
         let own = baseline.descriptors_of(process)?;
         let streams = check_descriptors(candidate, &own, &foreign)?;
-        baseline.check_zygote(candidate, &own)?;
+        baseline.check_zygote(candidate, &own, surplus)?;
         Ok(streams)
     }
 
@@ -244,8 +244,13 @@ impl Baseline {
     }
 
     /// Checks that the zygote is what it was when sealed, and that neither it nor another clone holds
-    /// anything of the candidate's.
-    fn check_zygote(&mut self, candidate: &Candidate<'_>, own: &[Descriptor]) -> Result<(), Finding> {
+    /// anything of the candidate's. `surplus`: how many processes it has besides those asked for.
+    fn check_zygote(
+        &mut self,
+        candidate: &Candidate<'_>,
+        own: &[Descriptor],
+        surplus: usize,
+    ) -> Result<(), Finding> {
         if self.task_list.numbers()? != self.threads {
             return tampered("the zygote's threads have changed since it was sealed");
         }
@@ -296,7 +301,7 @@ impl Baseline {
         if let Some(missing) = expected.next() {
             return tampered(format!("the zygote has closed {} since it was sealed", missing.describe()));
         }
-        let others = self.check_others(candidate, own)?;
+        let others = self.check_others(candidate, own, surplus)?;
         self.passing.retain(|what, _| seen.contains(what) || others.contains(what));
         for (kind, list, limit) in [("descriptor", seen, DESCRIPTORS_PASS), ("process", others, FORKS_PASS)] {
             for what in list {
@@ -318,7 +323,12 @@ impl Baseline {
     }
 
     /// Checks the other processes in the zygote's cgroup: clones on their way to their cells.
-    fn check_others(&self, candidate: &Candidate<'_>, own: &[Descriptor]) -> Result<Vec<String>, Finding> {
+    fn check_others(
+        &self,
+        candidate: &Candidate<'_>,
+        own: &[Descriptor],
+        surplus: usize,
+    ) -> Result<Vec<String>, Finding> {
         let mut others = Vec::new();
         for other in self.others(candidate) {
             let parent = match other.parent().map_err(Finding::from) {
@@ -337,8 +347,8 @@ impl Baseline {
             others.push(other);
         }
         // A clone whose cell was given up may be about to end.
-        if others.len() > candidate.forks {
-            return Err(Finding::Passing(surplus_of(others.len() - candidate.forks)));
+        if surplus > 0 {
+            return Err(Finding::Passing(surplus_of(surplus)));
         }
         // Descriptors last, since each process may have many.
         for other in &others {

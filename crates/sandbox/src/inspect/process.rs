@@ -34,9 +34,10 @@ impl Process {
         Ok(parent)
     }
 
-    /// Whether it is stopped, or in the kernel and stops before it comes out; or has ended.
+    /// Whether it is stopped, by a signal or a debugger of the operator's, or in the kernel and stops before
+    /// it comes out; or has ended.
     pub(crate) fn stands_still(self) -> bool {
-        self.stat().map_or(true, |(state, _)| matches!(state, 'T' | 'D' | 'Z' | 'X'))
+        self.stat().map_or(true, |(state, _)| matches!(state, 'T' | 't' | 'D' | 'Z' | 'X'))
     }
 
     /// Its state and the process id of its parent.
@@ -117,6 +118,34 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_stopped_or_debugged_stands_still() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let (process, id) = (Process(child.id()), child.id() as libc::pid_t);
+        let wait_for = |expected: char| {
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            while process.stat().unwrap().0 != expected {
+                assert!(std::time::Instant::now() < deadline, "it does not become {expected}");
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        };
+        wait_for('S');
+        assert!(!process.stands_still());
+        // SAFETY: sends a signal to the child.
+        assert_eq!(unsafe { libc::kill(id, libc::SIGSTOP) }, 0);
+        wait_for('T');
+        assert!(process.stands_still());
+        // SAFETY: attaches to the child. Not allowed everywhere.
+        if unsafe { libc::ptrace(libc::PTRACE_ATTACH, id, 0_usize, 0_usize) } == 0 {
+            wait_for('t');
+            assert!(process.stands_still());
+            // SAFETY: detaches from it, so that its end is waited for and not its stop.
+            assert_eq!(unsafe { libc::ptrace(libc::PTRACE_DETACH, id, 0_usize, 0_usize) }, 0);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 
     #[test]
     fn threads_are_counted_in_both_ways() {

@@ -20,10 +20,15 @@ const FIRST_PAUSE: Duration = Duration::from_micros(200);
 impl Launcher {
     pub(super) fn admit(&mut self, sid: u64, pid: u32) {
         let since = Instant::now();
+        // So that the turn of its fork is known.
+        self.hear();
         let is_free = |cell: &&mut Cell| matches!(cell.stage, Stage::Empty | Stage::Expecting);
         let Some(cell) = self.cells.get_mut(&sid).filter(is_free) else {
             return self.tell(&Event::Failed { sid, fault: Fault::Ended }, &[]);
         };
+        if let Some(turn) = cell.turn {
+            self.watch.came(cell.zygote, turn);
+        }
         // Opened before any inspection: while the pidfd reports it alive, the process id means this process.
         match pidfd::open(pid) {
             Ok(pidfd) => {
@@ -31,6 +36,7 @@ impl Launcher {
                 self.try_to_admit(sid);
             }
             Err(error) => {
+                self.lapse(sid);
                 self.give_back(sid);
                 let fault = Finding::from(error).into_fault();
                 self.tell(&Event::Failed { sid, fault }, &[]);
@@ -82,11 +88,13 @@ impl Launcher {
     /// Inspects the process, moves it into its cell's cgroup, and checks again what may have changed
     /// meanwhile.
     fn look(&mut self, sid: u64) -> Result<Vec<String>, Finding> {
-        let members = self.members_beside(sid)?;
+        let zygote = self.cells.get(&sid).ok_or(Finding::Ended)?.zygote;
+        let members = self.members_of(zygote)?;
         // After the processes, so that each of them was announced that was asked for.
         self.hear();
         let cell = self.cells.get(&sid).ok_or(Finding::Ended)?;
         let Stage::Waiting { pid, pidfd, .. } = &cell.stage else { return Err(Finding::Ended) };
+        let late = self.watch.late(cell.zygote);
         let live = self.live.get_mut(&cell.zygote).ok_or(Finding::Ended)?;
         let group = live.slot.leaf.as_ref().ok_or(Finding::Ended)?;
         let siblings = || self.cells.values().filter(|other| other.zygote == cell.zygote);
@@ -104,8 +112,7 @@ impl Launcher {
             taken: &|stream| siblings().any(|other| has(other, stream)),
             members: &members,
             init: live.pid,
-            forks: siblings().filter(|other| other.expects_a_process()).count() - 1
-                + self.watch.late(cell.zygote),
+            forks: siblings().filter(|other| other.expects_a_process()).count() - 1 + late,
         };
         let zygote = live.zygote.as_mut().ok_or(Finding::Ended)?;
         let streams = zygote.check(&candidate)?;
@@ -115,10 +122,9 @@ impl Launcher {
         if pidfd::is_alive(pidfd.as_fd()) { Ok(streams) } else { Err(Finding::Ended) }
     }
 
-    /// The processes in the cgroup of the cell's zygote.
-    fn members_beside(&self, sid: u64) -> Result<Vec<u32>, Finding> {
-        let live = self.cells.get(&sid).and_then(|cell| self.live.get(&cell.zygote));
-        let group = live.and_then(|live| live.slot.leaf.as_ref()).ok_or(Finding::Ended)?;
+    /// The processes in the cgroup of a zygote.
+    pub(super) fn members_of(&self, zygote: u64) -> Result<Vec<u32>, Finding> {
+        let group = self.live.get(&zygote).and_then(|live| live.slot.leaf.as_ref()).ok_or(Finding::Ended)?;
         Ok(group.members()?)
     }
 
@@ -144,7 +150,6 @@ impl Launcher {
         let started = Event::Started { sid, setup_us };
         let _ = crate::wire::send(self.server.as_fd(), &started, &[pidfd.as_fd()]);
         cell.stage = Stage::Running { pidfd, setup_us, streams };
-        self.watch.came(cell.zygote);
     }
 
     /// Refuses a process, and kills it only if it belongs to the sandbox: the process id came from a hostile
@@ -163,6 +168,7 @@ impl Launcher {
                 pidfd::kill(pidfd.as_fd());
             }
             cell.stage = Stage::Ending { pidfd, setup_us: 0, since };
+            self.lapse(sid);
         }
         self.tell(&Event::Failed { sid, fault }, &[]);
         self.finish(sid);

@@ -18,6 +18,8 @@ pub(super) struct Cell {
     /// The recycle key under which its cgroup is kept afterwards.
     pub(super) key: Option<String>,
     pub(super) oom: bool,
+    /// The turn of its fork, once that was announced.
+    pub(super) turn: Option<u64>,
     pub(super) stage: Stage,
 }
 
@@ -98,7 +100,7 @@ impl Launcher {
             self.remove_group(leaf);
             return Err(Fault::step("set the limits of the cgroup", &error));
         }
-        let cell = Cell { zygote, leaf, tmp_device, key, oom: false, stage: Stage::Empty };
+        let cell = Cell { zygote, leaf, tmp_device, key, oom: false, turn: None, stage: Stage::Empty };
         self.cells.insert(sid, cell);
         Ok(tmp)
     }
@@ -114,19 +116,22 @@ impl Launcher {
     fn expect(&mut self, sid: u64) {
         if let Some(cell) = self.cells.get_mut(&sid).filter(|cell| matches!(cell.stage, Stage::Empty)) {
             cell.stage = Stage::Expecting;
-            self.watch.wanted(cell.zygote);
+            cell.turn = self.watch.wanted(cell.zygote);
         }
     }
 
     pub(super) fn drop_cell(&mut self, sid: u64) {
         self.hear();
-        match self.cells.get(&sid).map(|cell| (&cell.stage, cell.zygote)) {
-            Some((Stage::Empty, _)) => self.give_back(sid),
-            Some((Stage::Expecting, zygote)) => {
-                self.watch.lapsed(zygote);
-                self.give_back(sid);
-            }
-            _ => {}
+        if self.cells.get(&sid).is_some_and(|cell| matches!(cell.stage, Stage::Empty | Stage::Expecting)) {
+            self.lapse(sid);
+            self.give_back(sid);
+        }
+    }
+
+    /// The fork for this cell is given up, if it was announced.
+    pub(super) fn lapse(&mut self, sid: u64) {
+        if let Some(Cell { zygote, turn: Some(turn), .. }) = self.cells.get(&sid) {
+            self.watch.lapsed(*zygote, *turn);
         }
     }
 

@@ -75,13 +75,8 @@ impl Launcher {
             self.ending.push(sid);
             return;
         };
-        let exit = Exit {
-            status,
-            oom: cell.oom || cell.leaf.oom_killed(),
-            usage: cell.leaf.spent(),
-            setup_us: *setup_us,
-            tampered: None,
-        };
+        let oom = cell.oom || cell.leaf.oom_killed();
+        let exit = Exit { oom, setup_us: *setup_us, ..Exit::new(status, cell.leaf.spent()) };
         self.tell(&Event::Exited { sid, exit }, &[]);
         self.give_back(sid);
     }

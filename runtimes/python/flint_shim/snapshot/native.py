@@ -56,7 +56,9 @@ def missing():
 
 
 def confine():
-    """Enters a new Landlock domain: no signals, ptrace or abstract Unix sockets to processes outside it."""
+    """Begins a session, of which no other process's group is a part, and enters a new Landlock domain: no signals, ptrace or abstract Unix
+    sockets to processes outside it."""
+    posix.setsid()
     ruleset = _syscall(_LANDLOCK_CREATE_RULESET, _scopes_address, _scopes_size, ctypes.c_uint(0))
     try:
         _syscall(_LANDLOCK_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
