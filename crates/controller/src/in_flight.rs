@@ -26,18 +26,18 @@ pub(crate) struct InFlight {
     place: Arc<Place>,
     /// Set if the place is borrowed from the call that waits for this one; only one call at a time borrows
     /// it.
-    turn: Option<OwnedSemaphorePermit>,
+    _turn: Option<OwnedSemaphorePermit>,
 }
 
 impl InFlight {
     /// Takes ownership of a place that the account has counted.
     pub(super) fn counted(account: Arc<Account>, again: bool) -> Self {
-        Self { place: Arc::new(Place { account, again }), turn: None }
+        Self { place: Arc::new(Place { account, again }), _turn: None }
     }
 
     /// Borrows the place of another call.
     pub(crate) fn lent(place: Arc<Place>, turn: OwnedSemaphorePermit) -> Self {
-        Self { place, turn: Some(turn) }
+        Self { place, _turn: Some(turn) }
     }
 
     /// Shares the place with calls that this one waits for. It is freed once none of them is left.
