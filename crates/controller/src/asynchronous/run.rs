@@ -118,6 +118,7 @@ impl Controller {
         self.dispatch();
         match Box::pin(self.compose_accepted(held, beginning, recorded)).await {
             Ok(CompositionEnd::Over(record)) => End::over(*record, true),
+            Ok(CompositionEnd::PutOff(delay)) => End::PutOff(delay),
             Ok(CompositionEnd::Left) => End::Left,
             Err(error) => failed(held, &error),
         }

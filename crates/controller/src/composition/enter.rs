@@ -83,6 +83,7 @@ impl Controller {
                     api_key,
                     arrived,
                     recorded,
+                    accepted: None,
                 };
                 let progress = self.beginning_of(&whose, &queued.path, composition, arguments);
                 let (taken, durable) = oneshot::channel();
@@ -112,7 +113,8 @@ impl Controller {
         // A caller that is still waiting does not need this signal.
         let _ = taken.send(());
         match self.run_composition(&whose, progress, None).await {
-            CompositionEnd::Left => {
+            // Its steps are not put off, since its caller waits.
+            CompositionEnd::PutOff(_) | CompositionEnd::Left => {
                 self.accepted.leased().remove(&id);
                 place.leave_to_queue(true);
                 Ok(Answer::Accepted(id))

@@ -1,10 +1,13 @@
 //! Runs a composition step by step, across restarts of the server.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use flint_model::{Activation, ActivationId, Attempt, NamespaceName, Status};
-use flint_store::StoreError;
+use flint_store::{QueuedCall, StoreError};
 
 use super::{
     conductor::TOO_LONG as COMPOSITION_TOO_LONG,
@@ -37,12 +40,17 @@ pub(crate) struct Composition {
     pub(crate) arrived: Instant,
     /// Whether records are kept.
     pub(crate) recorded: bool,
+    /// The accepted call that it is, unless a caller waits for it: one whose next step this host cannot run is
+    /// put off.
+    pub(crate) accepted: Option<QueuedCall>,
 }
 
 /// How a run of a composition ended.
 pub(crate) enum CompositionEnd {
     /// It is over, with this record.
     Over(Box<Activation>),
+    /// This host cannot run its next step now; it is resumed after this delay.
+    PutOff(Duration),
     /// The server is stopping; its next run resumes it.
     Left,
 }
@@ -53,6 +61,7 @@ enum Doing {
     Entered,
     /// Frames were closed.
     Closed(Vec<Closed>),
+    PutOff(Duration),
     Left,
 }
 
@@ -78,6 +87,7 @@ impl Controller {
             }
             match self.go_on(whose, &mut progress, earlier.take()).await {
                 Doing::Entered => {}
+                Doing::PutOff(delay) => return CompositionEnd::PutOff(delay),
                 Doing::Left => return CompositionEnd::Left,
                 Doing::Closed(closed) => {
                     for closed in closed {
@@ -153,6 +163,7 @@ impl Controller {
         let cause = frame.map(|frame| frame.id);
         match self.step(whose, &progress.next, cause, callable, earlier).await {
             Stepped::Ended(ended) => Doing::Closed(progress.ended(ended)),
+            Stepped::PutOff(delay) => Doing::PutOff(delay),
             Stepped::Left => Doing::Left,
             Stepped::TooLate => {
                 let text = timeout_text(frame, progress.next.id);

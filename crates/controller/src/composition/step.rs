@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     Accepts, Controller,
+    asynchronous::policy,
     call::{Admitted, Attempted},
     callable::Callable,
     outcome::Verdict,
@@ -34,6 +35,8 @@ pub(super) enum Stepped {
     Ended(Ended),
     /// It did not return in time, and may still be running.
     TooLate,
+    /// This host cannot run it now; nothing was tried. It is executed after this delay.
+    PutOff(Duration),
     /// The server is stopping; its next run executes the step.
     Left,
 }
@@ -46,6 +49,7 @@ enum Tried {
         start: Timestamp,
         why: String,
     },
+    PutOff(Duration),
     Refused(Refusal),
 }
 
@@ -85,10 +89,14 @@ impl Controller {
                 cause,
             };
             let arguments = Bytes::copy_from_slice(call.arguments.get().as_bytes());
-            let attempt = Arc::clone(self).try_step(whose.id, admitted, arguments, earlier.clone(), last);
+            let put_off =
+                whose.accepted.as_ref().and_then(|call| policy::put_off(call, self.stores.clock.now()));
+            let attempt =
+                Arc::clone(self).try_step(whose.id, admitted, arguments, earlier.clone(), last, put_off);
             let wait = match timeout_at(until.into(), &mut self.detached(attempt)).await {
                 Err(_) => return Stepped::TooLate,
                 Ok(Tried::Over(response, duration_us)) => return ended(response, duration_us),
+                Ok(Tried::PutOff(delay)) => return Stepped::PutOff(delay),
                 Ok(Tried::Refused(Refusal::ShuttingDown)) => return Stepped::Left,
                 Ok(Tried::Refused(refusal)) => {
                     tracing::debug!(activation = %call.id, %refusal, "a step waits for its turn");
@@ -112,7 +120,8 @@ impl Controller {
         }
     }
 
-    /// Makes one attempt, and its record unless another attempt follows.
+    /// Makes one attempt, and its record unless another attempt follows. `put_off`: the delay if this host
+    /// cannot run it now.
     async fn try_step(
         self: Arc<Self>,
         composition: ActivationId,
@@ -120,6 +129,7 @@ impl Controller {
         arguments: Bytes,
         earlier: Vec<Attempt>,
         last: bool,
+        put_off: Option<Duration>,
     ) -> Tried {
         let arguments = match arguments.first() {
             // Defaults can only be merged with an object.
@@ -142,6 +152,12 @@ impl Controller {
                 }
             }
         };
+        if verdict.untried
+            && let Some(delay) = put_off
+        {
+            tracing::warn!(activation = %call.id, why = ?verdict.notes, ?delay, "a step cannot be run here now, and is put off");
+            return Tried::PutOff(delay);
+        }
         let record = of_attempt(&call, &draft, verdict, end, earlier);
         if record.response.status == Status::InternalError && !last {
             self.count(&call, &draft, &record);
