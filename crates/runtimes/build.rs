@@ -33,11 +33,12 @@ fn main() -> io::Result<()> {
     let runtimes = here.join("../../runtimes");
     let mut list = String::from("&[\n");
     for (folder, endings) in SHIMS {
-        println!("cargo::rerun-if-changed={}", runtimes.join(folder).display());
         let mut files = Vec::new();
         collect(&runtimes.join(folder), endings, &mut files)?;
         files.sort();
         for file in files {
+            // Not the folder, in which tests leave files: a new file comes with one that uses it.
+            println!("cargo::rerun-if-changed={}", file.display());
             let name = file.strip_prefix(&runtimes).map_err(io::Error::other)?;
             let source = fs::canonicalize(&file)?;
             writeln!(list, "    ({:?}, include_bytes!({:?})),", name.display(), source.display())
@@ -47,8 +48,10 @@ fn main() -> io::Result<()> {
     let out = PathBuf::from(env::var("OUT_DIR").map_err(io::Error::other)?);
     println!("cargo::rerun-if-changed={}", runtimes.join("native").display());
     for (name, without) in HELPERS {
-        let (source, helper) = (runtimes.join(name), out.join(name.replace('/', "-")));
-        let built = Command::new("sh").arg(source.with_file_name("build.sh")).arg(&helper).status();
+        let helper = out.join(name.replace('/', "-"));
+        let source = runtimes.join(name).with_file_name("");
+        println!("cargo::rerun-if-changed={}", source.display());
+        let built = Command::new("sh").arg(source.join("build.sh")).arg(&helper).status();
         if built.is_ok_and(|status| status.success()) {
             writeln!(list, "    ({name:?}, include_bytes!({helper:?})),").map_err(io::Error::other)?;
         } else {

@@ -49,7 +49,7 @@ def test_a_fired_trigger_calls_the_functions_of_its_rules(world):
     world.refused(2, "is not a name", arguments=["trigger", "get", "a/b"])
     claim("deleted" in world.ok("rm", "listens").text)
     fired = world.ok("trigger", "fire", "event")
-    claim("fired event" in fired.text and "warning: /guest/reacts: " in fired.said, fired)
+    claim("fired event" in fired.text and "warning: rule /guest/reacts did not call /guest/listens: " in fired.said, fired)
     for arguments in (["rule", "delete", "reacts"], ["trigger", "delete", "event"]):
         claim("deleted" in world.ok(*arguments).text)
     world.refused(4, "there is no trigger 'event'", "flint trigger list", arguments=["trigger", "fire", "event"])

@@ -75,7 +75,10 @@ fn refusals(logs: &Value) -> Vec<String> {
     lines
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .filter(|rule| rule["success"] == false)
-        .map(|rule| format!("/{}: {}", shown(&rule["rule"]), shown(&rule["error"])))
+        .map(|rule| {
+            let (name, action) = (shown(&rule["rule"]), shown(&rule["action"]));
+            format!("rule /{name} did not call /{action}: {}", shown(&rule["error"]))
+        })
         .collect()
 }
 
