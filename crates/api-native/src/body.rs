@@ -14,8 +14,9 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use flint_controller::{AROUND_CODE, ControllerError};
+use flint_controller::{ControllerError, allowed_around_code};
 use flint_executor::{Body, BodyError, body_channel};
+use flint_model::ByteSize;
 use flint_request_body::{Arrival, Pieces, Unread, hand_on};
 use tokio::sync::mpsc;
 
@@ -48,9 +49,10 @@ pub(crate) async fn collect_code(
 pub(crate) async fn collect_deploy(
     body: HttpBody,
     max_code: u64,
+    max_parameters: ByteSize,
     arrival: Option<Arrival<'_>>,
 ) -> Result<Bytes, ApiError> {
-    let limit = max_code / 3 * 4 + AROUND_CODE.as_u64();
+    let limit = max_code / 3 * 4 + allowed_around_code(max_parameters);
     collect_or(body, limit, arrival, |size| ApiError::deploy_too_large(size, limit, max_code)).await
 }
 
@@ -135,7 +137,7 @@ mod tests {
         let told = |refused: Result<Bytes, ApiError>| refused.unwrap_err().into_detail().message;
         let code = told(collect_code(large(), 3 << 20, None).await);
         assert_eq!(code, "the code is 4 MB; limits.max_code is 3 MB");
-        let request = told(collect_deploy(large(), 3, None).await);
+        let request = told(collect_deploy(large(), 3, ByteSize::bytes(0), None).await);
         assert_eq!(request, "the request is 4194309 bytes; limits.max_code is 3 B, which allows 4194308 B");
     }
 

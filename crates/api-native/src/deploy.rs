@@ -121,8 +121,8 @@ async fn read(
     let essence = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let max_code = native.controller.config().limits.bounds.max_code.as_u64();
     if essence == "application/json" {
-        let body = collect_deploy(body, max_code, arrival).await?;
         let max_parameters = tenant.caller.limits().bounds.max_parameters;
+        let body = collect_deploy(body, max_code, max_parameters, arrival).await?;
         if body.len() <= QUICK {
             return parse(&body, max_parameters);
         }

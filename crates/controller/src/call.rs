@@ -91,10 +91,8 @@ impl Controller {
             Draft { timeline, start, init, cold_or_warm: instance.map(|_| init.is_some()), took: None };
         match outcome {
             Outcome::Refused(refusal @ (Refusal::TooLarge { .. } | Refusal::Unavailable { .. })) => {
-                let verdict = match refusal {
-                    Refusal::Unavailable { .. } => Verdict::unavailable(&refusal.to_string()),
-                    _ => Verdict::not_provisioned(&refusal.to_string()),
-                };
+                let untried = matches!(refusal, Refusal::Unavailable { .. });
+                let verdict = Verdict { untried, ..Verdict::not_provisioned(&refusal.to_string()) };
                 Attempted::Over {
                     draft: Draft { took: Some(Duration::ZERO), ..draft },
                     verdict,

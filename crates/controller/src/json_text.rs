@@ -4,10 +4,10 @@ use flint_model::ByteSize;
 
 use crate::{ControllerError, merge};
 
-/// Allowance for JSON around the code besides parameters and annotations, which have limits of their own.
-pub const AROUND_CODE: ByteSize = ByteSize::mib(4);
+/// Allowance for JSON around code, besides parameters and annotations, which have limits of their own.
+const AROUND_CODE: ByteSize = ByteSize::mib(4);
 
-/// How much JSON there may be around the code, in bytes.
+/// How much JSON there may be around the code of a deploy, in bytes.
 pub fn allowed_around_code(max_parameters: ByteSize) -> u64 {
     AROUND_CODE.as_u64() + 2 * max_parameters.as_u64()
 }

@@ -18,7 +18,8 @@ pub(crate) struct Verdict {
     /// The answer as HTTP, if it is one and the caller can take it.
     pub(crate) http: Option<(StatusCode, HeaderMap, Bytes)>,
     pub(crate) timed_out: bool,
-    /// This host cannot run the function now: nothing of the call was tried.
+    /// This host cannot run the function now, for example because its runtime is missing: nothing of the call
+    /// was tried.
     pub(crate) untried: bool,
     /// Lines for the developer, appended to the log.
     pub(crate) notes: Vec<String>,
@@ -55,11 +56,6 @@ impl Verdict {
     pub(crate) fn not_provisioned(cause: &str) -> Self {
         let result = raw(&json!({ "error": NOT_PROVISIONED, "cause": cause }));
         Self { notes: vec![format!("{NOT_PROVISIONED} {cause}")], ..Self::new(Status::InternalError, result) }
-    }
-
-    /// This host cannot run the function now, for example because its runtime is missing.
-    pub(crate) fn unavailable(cause: &str) -> Self {
-        Self { untried: true, ..Self::not_provisioned(cause) }
     }
 
     /// An accepted call whose function was deleted meanwhile.

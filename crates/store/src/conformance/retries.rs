@@ -185,6 +185,15 @@ pub async fn a_call_is_given_back(queue: &dyn Queue) {
     assert!(queue.begin("b", begun.activation).await.unwrap());
     queue.give_back("b", begun.activation, Duration::ZERO).await.unwrap();
     assert!(lease(queue, "c", 10, LONG).await.is_empty(), "an attempt is under way");
+
+    let fresh = call("guest", 3, 3);
+    queue.enqueue(fresh.clone(), "b", LONG).await.unwrap();
+    queue.give_back("b", fresh.activation, Duration::ZERO).await.unwrap();
+    let again = queue.lease_again("b", 10, LONG, everybody()).await.unwrap();
+    assert_eq!((ids(&again), again[0].attempt, again[0].earlier.len()), (vec![fresh.activation], 1, 0));
+    queue.release_all_except("c").await.unwrap();
+    let first = queue.lease("c", 10, LONG, everybody()).await.unwrap();
+    assert_eq!((ids(&first), first[0].attempt), (vec![fresh.activation], 1), "it never had an attempt");
 }
 
 /// A call that is accepted while it runs is not run by anybody else, and exhausted when its server goes away.
