@@ -19,6 +19,7 @@ mod messaging;
 mod namespaces;
 mod nested;
 mod outlived;
+mod put_off;
 mod retries;
 mod rewarm;
 mod secrets;

@@ -92,47 +92,6 @@ async fn a_start_that_fails_is_an_attempt_and_comes_after_its_back_off() {
     server.stop().await;
 }
 
-#[tokio::test]
-async fn a_call_whose_runtime_is_missing_waits_for_it_without_attempts() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
-    let server = start(dir.path(), &clock).await;
-    for (name, retry) in [("f", json!(null)), ("hasty", json!({"max_age": "10s"}))] {
-        deploy(&server, name, "echo", retry).await;
-    }
-    sequence(&server, "s", &["guest/f", "guest/f"]).await.unwrap();
-    server.stop().await;
-
-    let by = || Arc::clone(&clock) as _;
-    let server = Server::start_without_runtimes(dir.path(), minutes(), by()).await;
-    let hasty = accept(&server, "hasty").await;
-    metric(&server, "flint_async_put_off_total", 1).await;
-    waiting(&server, 1).await;
-    places_are_free(&server).await;
-    clock.advance(9_000);
-    let late = record(&server, hasty).await;
-    assert!(result(&late)["cause"].as_str().unwrap().contains("no node was found"), "{late:?}");
-    assert_eq!(letter(&server, hasty).await.reason, DeadLetterReason::TooOld);
-    let patient = [accept(&server, "f").await, accept(&server, "s").await];
-    metric(&server, "flint_async_put_off_total", 3).await;
-    clock.advance(1_000);
-    metric(&server, "flint_async_put_off_total", 5).await;
-    waiting(&server, 2).await;
-    server.stop().await;
-
-    let server = Server::start_without_runtimes(dir.path(), minutes(), by()).await;
-    clock.advance(60_000);
-    metric(&server, "flint_async_put_off_total", 2).await;
-    server.executor.find_runtimes();
-    clock.advance(60_000);
-    for id in patient {
-        let done = record(&server, id).await;
-        assert_eq!((done.response.status, done.attempts.len()), (Status::Success, 0));
-    }
-    metric(&server, "flint_async_queue_depth", 0).await;
-    places_are_free(&server).await;
-    server.stop().await;
-}
-
 /// A back-off can be over before the attempt's own task has learnt that it began.
 #[tokio::test]
 async fn a_call_that_is_due_again_at_once_is_run_with_its_key() {

@@ -1,0 +1,54 @@
+//! Accepted calls that this host cannot run at present wait for it, by a clock that the test moves.
+
+use std::sync::Arc;
+
+use flint_model::{DeadLetterReason, Status, Timestamp};
+use serde_json::json;
+
+use crate::support::{
+    ManualClock, Server,
+    composing::sequence,
+    places_are_free,
+    retrying::{accept, deploy, letter, metric, minutes, record, result, start, waiting},
+};
+
+#[tokio::test]
+async fn a_call_whose_runtime_is_missing_waits_for_it_without_attempts() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
+    let server = start(dir.path(), &clock).await;
+    for (name, retry) in [("f", json!(null)), ("hasty", json!({"max_age": "10s"}))] {
+        deploy(&server, name, "echo", retry).await;
+    }
+    sequence(&server, "s", &["guest/f", "guest/f"]).await.unwrap();
+    server.stop().await;
+
+    let by = || Arc::clone(&clock) as _;
+    let server = Server::start_without_runtimes(dir.path(), minutes(), by()).await;
+    let hasty = accept(&server, "hasty").await;
+    metric(&server, "flint_async_put_off_total", 1).await;
+    waiting(&server, 1).await;
+    places_are_free(&server).await;
+    clock.advance(9_000);
+    let late = record(&server, hasty).await;
+    assert!(result(&late)["cause"].as_str().unwrap().contains("no node was found"), "{late:?}");
+    assert_eq!(letter(&server, hasty).await.reason, DeadLetterReason::TooOld);
+    let patient = [accept(&server, "f").await, accept(&server, "s").await];
+    metric(&server, "flint_async_put_off_total", 3).await;
+    clock.advance(1_000);
+    metric(&server, "flint_async_put_off_total", 5).await;
+    waiting(&server, 2).await;
+    server.stop().await;
+
+    let server = Server::start_without_runtimes(dir.path(), minutes(), by()).await;
+    clock.advance(60_000);
+    metric(&server, "flint_async_put_off_total", 2).await;
+    server.executor.find_runtimes();
+    clock.advance(60_000);
+    for id in patient {
+        let done = record(&server, id).await;
+        assert_eq!((done.response.status, done.attempts.len()), (Status::Success, 0));
+    }
+    metric(&server, "flint_async_queue_depth", 0).await;
+    places_are_free(&server).await;
+    server.stop().await;
+}
