@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Accepts, Controller, ControllerError, ErrorKind,
     call::{Admitted, Attempted},
-    composition::{Beginning, CompositionEnd},
+    composition::{Beginning, Paused},
     outcome::Verdict,
     record::{Draft, of_attempt, of_nothing},
     resolve::Callee,
@@ -117,9 +117,9 @@ impl Controller {
         drop(held.running.take());
         self.dispatch();
         match Box::pin(self.compose_accepted(held, beginning, recorded)).await {
-            Ok(CompositionEnd::Over(record)) => End::over(*record, true),
-            Ok(CompositionEnd::PutOff(delay)) => End::PutOff(delay),
-            Ok(CompositionEnd::Left) => End::Left,
+            Ok(Ok(record)) => End::over(*record, true),
+            Ok(Err(Paused::PutOff(delay))) => End::PutOff(delay),
+            Ok(Err(Paused::Left)) => End::Left,
             Err(error) => failed(held, &error),
         }
     }

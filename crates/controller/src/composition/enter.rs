@@ -12,10 +12,7 @@ use flint_store::QueuedCall;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::{
-    progress::Progress,
-    run::{Composition, CompositionEnd},
-};
+use super::{progress::Progress, run::Composition};
 use crate::{
     Answer, Caller, Controller, ControllerError, ErrorKind, Invocation, Mode,
     arguments::Defaults,
@@ -112,29 +109,25 @@ impl Controller {
         drop(namespace);
         // A caller that is still waiting does not need this signal.
         let _ = taken.send(());
-        match self.run_composition(&whose, progress, None).await {
-            // Its steps are not put off, since its caller waits.
-            CompositionEnd::PutOff(_) | CompositionEnd::Left => {
-                self.accepted.leased().remove(&id);
-                place.leave_to_queue(true);
-                Ok(Answer::Accepted(id))
+        let Ok(mut record) = self.run_composition(&whose, progress, None).await else {
+            // Whoever leases it next resumes it.
+            self.accepted.leased().remove(&id);
+            place.leave_to_queue(true);
+            return Ok(Answer::Accepted(id));
+        };
+        let answer = Answer::Finished(Box::new(without_logs(&mut record)));
+        // A promised record is always kept; for a namespace deleted meanwhile, nothing is.
+        let promised = whose.recorded || *late.get_or_init(|| false);
+        let recorded = promised && place.account().check_open().is_ok();
+        drop(place);
+        let controller = Arc::clone(&self);
+        // Its caller need not wait for that.
+        self.calls.spawn(async move {
+            if !recorded || controller.keep(*record).await {
+                controller.finish(id).await;
             }
-            CompositionEnd::Over(mut record) => {
-                let answer = Answer::Finished(Box::new(without_logs(&mut record)));
-                // A promised record is always kept; for a namespace deleted meanwhile, nothing is.
-                let promised = whose.recorded || *late.get_or_init(|| false);
-                let recorded = promised && place.account().check_open().is_ok();
-                drop(place);
-                let controller = Arc::clone(&self);
-                // Its caller need not wait for that.
-                self.calls.spawn(async move {
-                    if !recorded || controller.keep(*record).await {
-                        controller.finish(id).await;
-                    }
-                });
-                Ok(answer)
-            }
-        }
+        });
+        Ok(answer)
     }
 
     /// A composition that is about to begin.

@@ -16,5 +16,5 @@ mod sequence;
 mod step;
 
 pub(crate) use resume::Beginning;
-pub(crate) use run::CompositionEnd;
+pub(crate) use run::Paused;
 pub use sequence::PutSequence;

@@ -45,11 +45,12 @@ pub(crate) struct Composition {
     pub(crate) accepted: Option<QueuedCall>,
 }
 
-/// How a run of a composition ended.
-pub(crate) enum CompositionEnd {
-    /// It is over, with this record.
-    Over(Box<Activation>),
-    /// This host cannot run its next step now; it is resumed after this delay.
+/// The record of a composition that is over, or why it is not.
+pub(crate) type CompositionEnd = Result<Box<Activation>, Paused>;
+
+/// Why a run of a composition, or of one of its steps, ended before the composition is over.
+pub(crate) enum Paused {
+    /// This host cannot run the next step now; it is tried again after this delay. Only where no caller waits.
     PutOff(Duration),
     /// The server is stopping; its next run resumes it.
     Left,
@@ -61,8 +62,6 @@ enum Doing {
     Entered,
     /// Frames were closed.
     Closed(Vec<Closed>),
-    PutOff(Duration),
-    Left,
 }
 
 impl Controller {
@@ -83,18 +82,16 @@ impl Controller {
                 {
                     tracing::error!(activation = %whose.id, %error, "a composition's last step will be repeated");
                 }
-                return CompositionEnd::Left;
+                return Err(Paused::Left);
             }
-            match self.go_on(whose, &mut progress, earlier.take()).await {
+            match self.go_on(whose, &mut progress, earlier.take()).await? {
                 Doing::Entered => {}
-                Doing::PutOff(delay) => return CompositionEnd::PutOff(delay),
-                Doing::Left => return CompositionEnd::Left,
                 Doing::Closed(closed) => {
                     for closed in closed {
                         let outermost = closed.cause.is_none();
                         let record = record_of(whose, closed);
                         if outermost {
-                            return CompositionEnd::Over(Box::new(record));
+                            return Ok(Box::new(record));
                         }
                         if whose.recorded {
                             self.stores.activations.append(record);
@@ -111,16 +108,16 @@ impl Controller {
         whose: &Composition,
         progress: &mut Progress,
         earlier: Option<Vec<Attempt>>,
-    ) -> Doing {
+    ) -> Result<Doing, Paused> {
         if self.is_blocked(&whose.namespace).await {
-            return Doing::Closed(progress.failed(Verdict::blocked().response));
+            return Ok(Doing::Closed(progress.failed(Verdict::blocked().response)));
         }
         let conducting = progress.next.role == Role::Conductor;
         let resolved = match self.resolve_for(&whose.namespace, &progress.next.path).await {
             Ok(resolved) => resolved.pick(whose.id),
-            Err(why) => return Doing::Closed(unresolved(progress, &why)),
+            Err(why) => return Ok(Doing::Closed(unresolved(progress, &why))),
         };
-        match &resolved.callee {
+        Ok(match &resolved.callee {
             _ if progress.is_too_long() => {
                 Doing::Closed(progress.failed(error(Status::ApplicationError, SEQUENCE_TOO_LONG)))
             }
@@ -128,7 +125,7 @@ impl Controller {
                 Doing::Closed(unresolved(progress, &ControllerError::NotFound))
             }
             Callee::Function(callable) if conducting || !callable.conductor => {
-                self.call(whose, progress, callable, earlier).await
+                Doing::Closed(self.call(whose, progress, callable, earlier).await?)
             }
             Callee::Function(_) if progress.has_conducted_enough() => {
                 Doing::Closed(progress.refused(error(Status::ApplicationError, COMPOSITION_TOO_LONG)))
@@ -137,17 +134,17 @@ impl Controller {
                 progress.enter(&resolved, 0);
                 Doing::Entered
             }
-        }
+        })
     }
 
-    /// Calls the function of the current step.
+    /// Calls the function of the current step; returns the frames that this closes.
     async fn call(
         self: &Arc<Self>,
         whose: &Composition,
         progress: &mut Progress,
         callable: &Arc<Callable>,
         earlier: Option<Vec<Attempt>>,
-    ) -> Doing {
+    ) -> Result<Vec<Closed>, Paused> {
         let earlier = match earlier {
             Some(earlier) => earlier,
             None => match self.journal(whose.id, progress).await {
@@ -155,21 +152,19 @@ impl Controller {
                 Err(why) => {
                     tracing::error!(activation = %whose.id, %why, "a composition could not be journalled and ends");
                     let text = failure_text(progress.frames.last());
-                    return Doing::Closed(progress.failed(gave_up(text, Some(&why.to_string()))));
+                    return Ok(progress.failed(gave_up(text, Some(&why.to_string()))));
                 }
             },
         };
         let frame = progress.frames.last();
         let cause = frame.map(|frame| frame.id);
-        match self.step(whose, &progress.next, cause, callable, earlier).await {
-            Stepped::Ended(ended) => Doing::Closed(progress.ended(ended)),
-            Stepped::PutOff(delay) => Doing::PutOff(delay),
-            Stepped::Left => Doing::Left,
+        Ok(match self.step(whose, &progress.next, cause, callable, earlier).await? {
+            Stepped::Ended(ended) => progress.ended(ended),
             Stepped::TooLate => {
                 let text = timeout_text(frame, progress.next.id);
-                Doing::Closed(progress.lost(gave_up(&text, None)))
+                progress.lost(gave_up(&text, None))
             }
-        }
+        })
     }
 
     /// Journals the current call, durably before it begins.

@@ -13,7 +13,7 @@ use tokio::time::timeout_at;
 
 use super::{
     progress::{Ended, NextCall},
-    run::Composition,
+    run::{Composition, Paused},
 };
 use crate::{
     Accepts, Controller,
@@ -35,10 +35,6 @@ pub(super) enum Stepped {
     Ended(Ended),
     /// It did not return in time, and may still be running.
     TooLate,
-    /// This host cannot run it now; nothing was tried. It is executed after this delay.
-    PutOff(Duration),
-    /// The server is stopping; its next run executes the step.
-    Left,
 }
 
 /// The result of one attempt.
@@ -49,6 +45,7 @@ enum Tried {
         start: Timestamp,
         why: String,
     },
+    /// This host cannot run it now; nothing was tried.
     PutOff(Duration),
     Refused(Refusal),
 }
@@ -62,11 +59,11 @@ impl Controller {
         cause: Option<ActivationId>,
         callable: &Arc<Callable>,
         mut earlier: Vec<Attempt>,
-    ) -> Stepped {
+    ) -> Result<Stepped, Paused> {
         let max_attempts = self.config.asynchronous.policy().max_attempts as usize;
         let until = Instant::now() + callable.function.limits.timeout + BEYOND;
         let memory = callable.function.limits.memory;
-        let ended = |response, duration_us| Stepped::Ended(Ended { response, duration_us, memory });
+        let ended = |response, duration_us| Ok(Stepped::Ended(Ended { response, duration_us, memory }));
         if earlier.len() >= max_attempts {
             return ended(self.give_up(whose, call, cause, earlier), 0);
         }
@@ -94,10 +91,10 @@ impl Controller {
             let attempt =
                 Arc::clone(self).try_step(whose.id, admitted, arguments, earlier.clone(), last, put_off);
             let wait = match timeout_at(until.into(), &mut self.detached(attempt)).await {
-                Err(_) => return Stepped::TooLate,
+                Err(_) => return Ok(Stepped::TooLate),
                 Ok(Tried::Over(response, duration_us)) => return ended(response, duration_us),
-                Ok(Tried::PutOff(delay)) => return Stepped::PutOff(delay),
-                Ok(Tried::Refused(Refusal::ShuttingDown)) => return Stepped::Left,
+                Ok(Tried::PutOff(delay)) => return Err(Paused::PutOff(delay)),
+                Ok(Tried::Refused(Refusal::ShuttingDown)) => return Err(Paused::Left),
                 Ok(Tried::Refused(refusal)) => {
                     tracing::debug!(activation = %call.id, %refusal, "a step waits for its turn");
                     let wait = pause;
@@ -113,8 +110,8 @@ impl Controller {
                 }
             };
             tokio::select! {
-                () = self.stopping.cancelled() => return Stepped::Left,
-                () = tokio::time::sleep_until(until.into()) => return Stepped::TooLate,
+                () = self.stopping.cancelled() => return Err(Paused::Left),
+                () = tokio::time::sleep_until(until.into()) => return Ok(Stepped::TooLate),
                 () = tokio::time::sleep(wait) => {}
             }
         }
