@@ -141,6 +141,9 @@ pub struct AsyncConfig {
     /// How much those may take.
     #[serde(with = "units::size")]
     pub retries_waiting_size: ByteSize,
+    /// How long after its acceptance a call is put off that this host cannot run; then it is attempted like any other. Zero = not at all.
+    #[serde(with = "units::duration")]
+    pub put_off_for: Duration,
 }
 
 impl AsyncConfig {
@@ -167,6 +170,7 @@ impl Default for AsyncConfig {
             retries_running: 64,
             retries_waiting: 10_000,
             retries_waiting_size: ByteSize::mib(64),
+            put_off_for: Duration::from_secs(24 * 3600),
         }
     }
 }

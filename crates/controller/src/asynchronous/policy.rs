@@ -46,9 +46,6 @@ pub(crate) fn of_outlived() -> RetryPolicy {
 /// calls run within the longest.
 const PUT_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// How long a call is put off at most; after that, it is attempted like any other.
-const PUT_OFF_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// How an attempt with this end has failed; `None` if it succeeded.
 pub(super) fn failure(status: Status, timed_out: bool) -> Option<FailureKind> {
     match status {
@@ -89,11 +86,11 @@ pub(super) fn is_too_old(call: &QueuedCall, now: Timestamp, delay: Duration) -> 
 }
 
 /// The delay of a call that this host cannot run now, a quarter of its age; `None` if it is not to wait that
-/// long any more.
-pub(crate) fn put_off(call: &QueuedCall, now: Timestamp) -> Option<Duration> {
+/// long any more, or is older than `most`.
+pub(crate) fn put_off(call: &QueuedCall, most: Duration, now: Timestamp) -> Option<Duration> {
     let age = Duration::from_millis(now.as_millis().saturating_sub(call.accepted.as_millis()));
     let delay = (age / 4).clamp(PUT_OFF.0, PUT_OFF.1);
-    (age < PUT_OFF_MAX && !is_too_old(call, now, delay)).then_some(delay)
+    (age < most && !is_too_old(call, now, delay)).then_some(delay)
 }
 
 #[cfg(test)]
@@ -155,10 +152,11 @@ mod tests {
 
     #[test]
     fn a_call_is_put_off_ever_longer_and_not_for_ever() {
+        let most = Duration::from_secs(86_400);
         let within = |max_age: Option<Duration>| call(RetryPolicy { max_age, ..RetryPolicy::default() });
         let after = |call: &QueuedCall, age: u64| {
-            put_off(call, Timestamp::from_millis(call.accepted.as_millis() + age))
-                .map(|delay| delay.as_millis())
+            let now = Timestamp::from_millis(call.accepted.as_millis() + age);
+            put_off(call, most, now).map(|delay| delay.as_millis())
         };
         let (call, hasty) = (within(None), within(Some(Duration::from_secs(10))));
         for (age, delay) in
@@ -167,6 +165,7 @@ mod tests {
             assert_eq!(after(&call, age), delay, "{age}");
         }
         assert_eq!((after(&hasty, 8_000), after(&hasty, 8_004)), (Some(2_000), None));
+        assert_eq!(put_off(&call, Duration::ZERO, call.accepted), None, "not at all");
     }
 
     #[test]

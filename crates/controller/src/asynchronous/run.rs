@@ -207,7 +207,8 @@ impl Controller {
             },
         };
         if verdict.untried
-            && let Some(delay) = policy::put_off(call, self.stores.clock.now())
+            && let Some(delay) =
+                policy::put_off(call, self.config.asynchronous.put_off_for, self.stores.clock.now())
         {
             tracing::warn!(activation = %call.activation, why = ?verdict.notes, ?delay, "a call cannot be run here now, and is put off");
             return Ok(End::PutOff(delay));

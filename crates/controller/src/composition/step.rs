@@ -86,8 +86,9 @@ impl Controller {
                 cause,
             };
             let arguments = Bytes::copy_from_slice(call.arguments.get().as_bytes());
+            let most = self.config.asynchronous.put_off_for;
             let put_off =
-                whose.accepted.as_ref().and_then(|call| policy::put_off(call, self.stores.clock.now()));
+                whose.accepted.as_ref().and_then(|call| policy::put_off(call, most, self.stores.clock.now()));
             let attempt =
                 Arc::clone(self).try_step(whose.id, admitted, arguments, earlier.clone(), last, put_off);
             let wait = match timeout_at(until.into(), &mut self.detached(attempt)).await {

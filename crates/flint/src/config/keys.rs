@@ -190,6 +190,11 @@ pub(crate) const KEYS: &[Key] = &[
         r#""64MB""#,
         "Maximum size of the calls of one namespace that wait for a retry, arguments and attempts included",
     ),
+    key(
+        "async.put_off_for",
+        r#""24h""#,
+        "How long after its acceptance a call that the host cannot run is put off; then it is attempted like any other; 0 = not at all",
+    ),
     key("dead_letters.max_count", "10000", "Maximum dead letters of one namespace; 0 = none are kept"),
     key(
         "dead_letters.max_size",
