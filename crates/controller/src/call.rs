@@ -91,8 +91,9 @@ impl Controller {
             Draft { timeline, start, init, cold_or_warm: instance.map(|_| init.is_some()), took: None };
         match outcome {
             Outcome::Refused(refusal @ (Refusal::TooLarge { .. } | Refusal::Unavailable { .. })) => {
-                let untried = matches!(refusal, Refusal::Unavailable { .. });
-                let verdict = Verdict { untried, ..Verdict::not_provisioned(&refusal.to_string()) };
+                let why = refusal.to_string();
+                let mut verdict = Verdict::not_provisioned(&why);
+                verdict.untried = matches!(refusal, Refusal::Unavailable { .. }).then_some(why);
                 Attempted::Over {
                     draft: Draft { took: Some(Duration::ZERO), ..draft },
                     verdict,

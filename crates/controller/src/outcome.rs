@@ -18,9 +18,9 @@ pub(crate) struct Verdict {
     /// The answer as HTTP, if it is one and the caller can take it.
     pub(crate) http: Option<(StatusCode, HeaderMap, Bytes)>,
     pub(crate) timed_out: bool,
-    /// This host cannot run the function now, for example because its runtime is missing: nothing of the call
-    /// was tried.
-    pub(crate) untried: bool,
+    /// Why this host cannot run the function now, for example because its runtime is missing: nothing of the
+    /// call was tried.
+    pub(crate) untried: Option<String>,
     /// Lines for the developer, appended to the log.
     pub(crate) notes: Vec<String>,
 }
@@ -41,7 +41,7 @@ impl Verdict {
     fn new(status: Status, result: Option<Box<RawValue>>) -> Self {
         let size = ByteSize::bytes(result.as_ref().map_or(0, |result| result.get().len() as u64));
         let response = Response { status, result, size, content_type: None };
-        Self { response, http: None, timed_out: false, untried: false, notes: Vec::new() }
+        Self { response, http: None, timed_out: false, untried: None, notes: Vec::new() }
     }
 
     fn error(status: Status, text: &str) -> Self {

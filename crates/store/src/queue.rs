@@ -45,12 +45,19 @@ pub struct LeasedCall {
 }
 
 /// Where a call is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallPhase {
     /// It waits for its turn.
     Waiting,
-    /// It failed before, or could not be run, and waits for its next attempt until then.
+    /// It failed before, and waits for its next attempt until then.
     Delayed(Timestamp),
+    /// The host could not run it, and it is put off.
+    PutOff {
+        /// Until when.
+        until: Timestamp,
+        /// What the host lacks.
+        why: String,
+    },
     /// An attempt is under way, or a step of a composition.
     Running,
     /// It has used up its attempts; its record is about to be written.
@@ -184,6 +191,15 @@ pub trait Queue: Send + Sync {
         owner: &str,
         activation: ActivationId,
         delay: Duration,
+    ) -> Result<(), StoreError>;
+
+    /// The same for a call that the host of `owner` cannot run: until it is due, [`Self::find`] tells `why`.
+    async fn put_off(
+        &self,
+        owner: &str,
+        activation: ActivationId,
+        delay: Duration,
+        why: &str,
     ) -> Result<(), StoreError>;
 
     /// Ends the leases, and the attempts begun, of all owners but this one; to be called at the start of a server, when earlier owners are known to

@@ -1,6 +1,6 @@
 //! Accepted calls that are not over.
 
-use flint_model::show_duration;
+use flint_model::{Timestamp, show_duration};
 use flint_store::{CallPhase, CallState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -21,6 +21,9 @@ pub struct CallResource {
     /// Time of the next attempt, in milliseconds since 1970; only in the state `delayed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<u64>,
+    /// What the host lacks to run the call; only if the call is put off, in the state `delayed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub put_off: Option<String>,
     /// Number of attempts that have begun.
     pub begun: u32,
     /// Total number of attempts that the call may have.
@@ -40,7 +43,7 @@ pub struct CallResource {
 pub enum CallStateWord {
     /// Waiting for its turn.
     Waiting,
-    /// Failed before, and waiting for its next attempt.
+    /// Failed before or put off, and waiting for its next attempt.
     Delayed,
     /// An attempt is running.
     Running,
@@ -53,12 +56,13 @@ pub enum CallStateWord {
 impl From<CallState> for CallResource {
     fn from(state: CallState) -> Self {
         let CallState { call, phase, begun, attempts } = state;
-        let (word, due) = match phase {
-            CallPhase::Waiting => (CallStateWord::Waiting, None),
-            CallPhase::Delayed(due) => (CallStateWord::Delayed, Some(due.as_millis())),
-            CallPhase::Running => (CallStateWord::Running, None),
-            CallPhase::Exhausted => (CallStateWord::Exhausted, None),
-            CallPhase::Dead => (CallStateWord::DeadLetter, None),
+        let (word, due, put_off) = match phase {
+            CallPhase::Waiting => (CallStateWord::Waiting, None, None),
+            CallPhase::Delayed(due) => (CallStateWord::Delayed, Some(due), None),
+            CallPhase::PutOff { until, why } => (CallStateWord::Delayed, Some(until), Some(why)),
+            CallPhase::Running => (CallStateWord::Running, None, None),
+            CallPhase::Exhausted => (CallStateWord::Exhausted, None, None),
+            CallPhase::Dead => (CallStateWord::DeadLetter, None, None),
         };
         let policy = &call.policy;
         let age =
@@ -69,7 +73,8 @@ impl From<CallState> for CallResource {
             function: call.path.to_string(),
             state: word,
             accepted: call.accepted.as_millis(),
-            due,
+            due: due.map(Timestamp::as_millis),
+            put_off,
             begun,
             max_attempts: policy.max_attempts,
             attempts: attempts.into_iter().map(AttemptResource::from).collect(),
@@ -82,5 +87,33 @@ impl From<CallState> for CallResource {
             ),
             cause: call.cause.map(|id| id.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_model::{ActivationId, RetryPolicy};
+    use flint_store::QueuedCall;
+
+    use super::*;
+
+    #[test]
+    fn a_call_that_is_put_off_is_delayed_and_says_why() {
+        let call = QueuedCall {
+            activation: ActivationId::generate(),
+            namespace: "guest".parse().unwrap(),
+            subject: "guest".to_owned(),
+            path: "guest/f".parse().unwrap(),
+            arguments: Default::default(),
+            transaction: "t".to_owned(),
+            accepted: Timestamp::from_millis(7),
+            policy: RetryPolicy::default(),
+            cause: None,
+            promised: false,
+        };
+        let phase = CallPhase::PutOff { until: Timestamp::from_millis(8), why: "no node".to_owned() };
+        let shown = CallResource::from(CallState { call, phase, begun: 0, attempts: Vec::new() });
+        let said = (shown.state, shown.due, shown.put_off.as_deref());
+        assert_eq!(said, (CallStateWord::Delayed, Some(8), Some("no node")));
     }
 }

@@ -7,17 +7,20 @@
 //! that only the queue on disk grows with the number of accepted calls.
 //!
 //! After an attempt that fails in a way that the call's policy names ([`policy`]), the call backs off in the
-//! durable queue and is attempted again; a call without attempts left becomes a dead letter ([`settle`]).
+//! durable queue and is attempted again; a call without attempts left becomes a dead letter ([`settle`]). A call
+//! that this host cannot run at present waits there too, without an attempt ([`put_off`]).
 
 mod accept;
 mod complete;
 mod feed;
 mod keys;
 pub(crate) mod policy;
+mod put_off;
 mod run;
 mod settle;
 mod shares;
 mod state;
 
 pub(crate) use accept::Accepting;
+pub(crate) use put_off::PutOff;
 pub(crate) use state::{AcceptedCalls, Held};

@@ -87,7 +87,7 @@ pub(super) fn is_too_old(call: &QueuedCall, now: Timestamp, delay: Duration) -> 
 
 /// The delay of a call that this host cannot run now, a quarter of its age; `None` if it is not to wait that
 /// long any more, or is older than `most`.
-pub(crate) fn put_off(call: &QueuedCall, most: Duration, now: Timestamp) -> Option<Duration> {
+pub(super) fn put_off(call: &QueuedCall, most: Duration, now: Timestamp) -> Option<Duration> {
     let age = Duration::from_millis(now.as_millis().saturating_sub(call.accepted.as_millis()));
     let delay = (age / 4).clamp(PUT_OFF.0, PUT_OFF.1);
     (age < most && !is_too_old(call, now, delay)).then_some(delay)

@@ -9,6 +9,7 @@ use flint_store::{CompositionStep, QueuedCall};
 
 use super::{
     policy,
+    put_off::PutOff,
     settle::{self, Ended},
     state::Held,
 };
@@ -28,8 +29,8 @@ const BUSY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_se
 enum End {
     /// An attempt ended.
     Ended(Ended),
-    /// This host cannot run it now; it is tried again after this delay.
-    PutOff(Duration),
+    /// This host cannot run it now; it is tried again later.
+    PutOff(PutOff),
     /// No attempt was made, and none will be.
     GivenUp(Activation, DeadLetterReason),
     /// The server is stopping; its next run executes the call.
@@ -52,7 +53,7 @@ impl Controller {
         match end {
             End::Ended(ended) => self.settle(held, recorded, ended).await,
             End::GivenUp(record, reason) => self.give_up_call(held, recorded, record, reason, false).await,
-            End::PutOff(delay) => self.put_off(held, delay).await,
+            End::PutOff(put_off) => self.put_off(held, put_off).await,
             End::Left => drop(self.accepted.leased().remove(&id)),
             End::Lost => {
                 tracing::warn!(activation = %id, "a waiting call's lease is lost; it is left to the queue");
@@ -118,7 +119,7 @@ impl Controller {
         self.dispatch();
         match Box::pin(self.compose_accepted(held, beginning, recorded)).await {
             Ok(Ok(record)) => End::over(*record, true),
-            Ok(Err(Paused::PutOff(delay))) => End::PutOff(delay),
+            Ok(Err(Paused::PutOff(put_off))) => End::PutOff(put_off),
             Ok(Err(Paused::Left)) => End::Left,
             Err(error) => failed(held, &error),
         }
@@ -206,12 +207,8 @@ impl Controller {
                 Attempted::Streaming { .. } => refused(&ControllerError::Internal("a stream".into())),
             },
         };
-        if verdict.untried
-            && let Some(delay) =
-                policy::put_off(call, self.config.asynchronous.put_off_for, self.stores.clock.now())
-        {
-            tracing::warn!(activation = %call.activation, why = ?verdict.notes, ?delay, "a call cannot be run here now, and is put off");
-            return Ok(End::PutOff(delay));
+        if let Some(put_off) = self.puts_off(call, &verdict) {
+            return Ok(End::PutOff(put_off));
         }
         let record = of_attempt(&admitted, &draft, verdict, end, held.earlier.clone());
         self.count(&admitted, &draft, &record);

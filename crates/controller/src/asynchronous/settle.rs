@@ -3,7 +3,7 @@
 //! Writes are ordered for durability: a record is on disk before the queue is told of it. A crash in between
 //! repeats the attempt, if the policy allows one more; neither the call nor its count is lost.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use flint_model::{Activation, ActivationId, Attempt, DeadLetterReason, FailureKind};
 use flint_store::{QueuedCall, StoreError};
@@ -33,7 +33,7 @@ pub(super) struct Ended {
 }
 
 /// What a call still takes that this server holds no longer.
-struct Released {
+pub(super) struct Released {
     attempt: u32,
     in_flight: InFlight,
     room: Room,
@@ -191,7 +191,7 @@ impl Controller {
 
     /// This server holds the call no longer; its key is kept for whoever leases it next. To be called before
     /// the queue may hand the call out again: that may be at once, and it would not be held then.
-    fn let_go(&self, held: Held) -> Released {
+    pub(super) fn let_go(&self, held: Held) -> Released {
         let Held { call, attempt, api_key, in_flight, room, .. } = held;
         self.keep_key(&call, api_key, in_flight.account());
         self.accepted.leased().remove(&call.activation);
@@ -200,24 +200,9 @@ impl Controller {
 
     /// Leaves the call to the durable queue until its next attempt: it takes neither memory nor a place in
     /// flight.
-    fn let_wait(&self, released: Released) {
+    pub(super) fn let_wait(&self, released: Released) {
         drop(released);
         self.accepted.hungry.notify_one();
-    }
-
-    /// Leaves a call that this host cannot run now to the durable queue for a while. No attempt is counted.
-    pub(super) async fn put_off(&self, held: Held, delay: Duration) {
-        let id = held.call.activation;
-        self.metrics.async_put_off();
-        let released = self.let_go(held);
-        match self.stores.queue.give_back(&self.accepted.owner, id, delay).await {
-            Ok(()) => self.let_wait(released),
-            // Its lease expires, and the call comes back then.
-            Err(error) => {
-                tracing::error!(activation = %id, %error, "a call could not be put off");
-                self.left_to_queue(released);
-            }
-        }
     }
 
     /// Leaves the call to the durable queue, as it was before it was leased.
@@ -226,7 +211,7 @@ impl Controller {
         self.left_to_queue(released);
     }
 
-    fn left_to_queue(&self, Released { attempt, in_flight, room }: Released) {
+    pub(super) fn left_to_queue(&self, Released { attempt, in_flight, room }: Released) {
         let first = attempt == 1;
         if first {
             self.accepted.leave_one();

@@ -40,7 +40,7 @@ impl Controller {
             nested: 0,
             arrived: held.arrived,
             recorded,
-            accepted: Some(call.clone()),
+            accepted: Some(Arc::new(call.clone())),
         };
         let (progress, earlier) = match beginning {
             Beginning::Step(step) => {

@@ -1,9 +1,6 @@
 //! Runs a composition step by step, across restarts of the server.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use flint_model::{Activation, ActivationId, Attempt, NamespaceName, Status};
@@ -16,8 +13,8 @@ use super::{
     step::Stepped,
 };
 use crate::{
-    Controller, ControllerError, ErrorKind, account::AccountNumber, callable::Callable, in_flight::Place,
-    outcome::Verdict, resolve::Callee,
+    Controller, ControllerError, ErrorKind, account::AccountNumber, asynchronous::PutOff, callable::Callable,
+    in_flight::Place, outcome::Verdict, resolve::Callee,
 };
 
 const SEQUENCE_TOO_LONG: &str = "Too many actions in the sequence.";
@@ -42,7 +39,7 @@ pub(crate) struct Composition {
     pub(crate) recorded: bool,
     /// The accepted call that it is, unless a caller waits for it: one whose next step this host cannot run is
     /// put off.
-    pub(crate) accepted: Option<QueuedCall>,
+    pub(crate) accepted: Option<Arc<QueuedCall>>,
 }
 
 /// The record of a composition that is over, or why it is not.
@@ -50,8 +47,8 @@ pub(crate) type CompositionEnd = Result<Box<Activation>, Paused>;
 
 /// Why a run of a composition, or of one of its steps, ended before the composition is over.
 pub(crate) enum Paused {
-    /// This host cannot run the next step now; it is tried again after this delay. Only where no caller waits.
-    PutOff(Duration),
+    /// This host cannot run the next step now; it is tried again later. Only where no caller waits.
+    PutOff(PutOff),
     /// The server is stopping; its next run resumes it.
     Left,
 }

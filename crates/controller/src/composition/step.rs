@@ -9,6 +9,7 @@ use bytes::Bytes;
 use flint_executor::{Body, CallEnd};
 use flint_invoker::{Before, Refusal};
 use flint_model::{ActivationId, Attempt, Response, Status, Timestamp};
+use flint_store::QueuedCall;
 use tokio::time::timeout_at;
 
 use super::{
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     Accepts, Controller,
-    asynchronous::policy,
+    asynchronous::PutOff,
     call::{Admitted, Attempted},
     callable::Callable,
     outcome::Verdict,
@@ -46,7 +47,7 @@ enum Tried {
         why: String,
     },
     /// This host cannot run it now; nothing was tried.
-    PutOff(Duration),
+    PutOff(PutOff),
     Refused(Refusal),
 }
 
@@ -86,15 +87,13 @@ impl Controller {
                 cause,
             };
             let arguments = Bytes::copy_from_slice(call.arguments.get().as_bytes());
-            let most = self.config.asynchronous.put_off_for;
-            let put_off =
-                whose.accepted.as_ref().and_then(|call| policy::put_off(call, most, self.stores.clock.now()));
+            let accepted = whose.accepted.clone();
             let attempt =
-                Arc::clone(self).try_step(whose.id, admitted, arguments, earlier.clone(), last, put_off);
+                Arc::clone(self).try_step(whose.id, admitted, arguments, earlier.clone(), last, accepted);
             let wait = match timeout_at(until.into(), &mut self.detached(attempt)).await {
                 Err(_) => return Ok(Stepped::TooLate),
                 Ok(Tried::Over(response, duration_us)) => return ended(response, duration_us),
-                Ok(Tried::PutOff(delay)) => return Err(Paused::PutOff(delay)),
+                Ok(Tried::PutOff(put_off)) => return Err(Paused::PutOff(put_off)),
                 Ok(Tried::Refused(Refusal::ShuttingDown)) => return Err(Paused::Left),
                 Ok(Tried::Refused(refusal)) => {
                     tracing::debug!(activation = %call.id, %refusal, "a step waits for its turn");
@@ -118,8 +117,7 @@ impl Controller {
         }
     }
 
-    /// Makes one attempt, and its record unless another attempt follows. `put_off`: the delay if this host
-    /// cannot run it now.
+    /// Makes one attempt, and its record unless another attempt follows. `accepted`: the call that can be put off.
     async fn try_step(
         self: Arc<Self>,
         composition: ActivationId,
@@ -127,7 +125,7 @@ impl Controller {
         arguments: Bytes,
         earlier: Vec<Attempt>,
         last: bool,
-        put_off: Option<Duration>,
+        accepted: Option<Arc<QueuedCall>>,
     ) -> Tried {
         let arguments = match arguments.first() {
             // Defaults can only be merged with an object.
@@ -150,11 +148,10 @@ impl Controller {
                 }
             }
         };
-        if verdict.untried
-            && let Some(delay) = put_off
+        if let Some(accepted) = accepted
+            && let Some(put_off) = self.puts_off(&accepted, &verdict)
         {
-            tracing::warn!(activation = %call.id, why = ?verdict.notes, ?delay, "a step cannot be run here now, and is put off");
-            return Tried::PutOff(delay);
+            return Tried::PutOff(put_off);
         }
         let record = of_attempt(&call, &draft, verdict, end, earlier);
         if record.response.status == Status::InternalError && !last {

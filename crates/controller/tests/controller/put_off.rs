@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use flint_model::{DeadLetterReason, Status, Timestamp};
+use flint_model::{ActivationId, DeadLetterReason, Status, Timestamp};
+use flint_store::CallPhase;
 use serde_json::json;
 
 use crate::support::{
@@ -11,6 +12,15 @@ use crate::support::{
     places_are_free,
     retrying::{accept, deploy, letter, metric, minutes, record, result, start, waiting},
 };
+
+/// Until when a call is put off, and why.
+async fn put_off(server: &Server, id: ActivationId) -> (u64, String) {
+    let guest = server.guest().await;
+    match server.controller.accepted_call(&guest, &guest.namespace.name, id).await.unwrap().phase {
+        CallPhase::PutOff { until, why } => (until.as_millis(), why),
+        other => panic!("{other:?}"),
+    }
+}
 
 #[tokio::test]
 async fn a_call_whose_runtime_is_missing_waits_for_it_without_attempts() {
@@ -28,6 +38,12 @@ async fn a_call_whose_runtime_is_missing_waits_for_it_without_attempts() {
     metric(&server, "flint_async_put_off_total", 1).await;
     waiting(&server, 1).await;
     places_are_free(&server).await;
+    let (until, why) = put_off(&server, hasty).await;
+    assert_eq!(until, clock.millis() + 1_000);
+    assert!(
+        why.contains("guest/hasty cannot run on this host") && why.contains("no node was found"),
+        "{why}"
+    );
     clock.advance(9_000);
     let late = record(&server, hasty).await;
     assert!(result(&late)["cause"].as_str().unwrap().contains("no node was found"), "{late:?}");
@@ -37,6 +53,10 @@ async fn a_call_whose_runtime_is_missing_waits_for_it_without_attempts() {
     clock.advance(1_000);
     metric(&server, "flint_async_put_off_total", 5).await;
     waiting(&server, 2).await;
+    for id in patient {
+        let (_, why) = put_off(&server, id).await;
+        assert!(why.contains("guest/f cannot run on this host"), "{why}");
+    }
     server.stop().await;
 
     let server = Server::start_without_runtimes(dir.path(), minutes(), by()).await;

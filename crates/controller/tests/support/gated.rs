@@ -73,6 +73,7 @@ gated! {
     fn extend(owner: &str, activations: &[ActivationId], lease: Duration) -> ();
     fn complete(activation: ActivationId) -> ();
     fn give_back(owner: &str, activation: ActivationId, delay: Duration) -> ();
+    fn put_off(owner: &str, activation: ActivationId, delay: Duration, why: &str) -> ();
     fn release_all_except(owner: &str) -> usize;
     fn take_exhausted(limit: usize) -> Vec<LeasedCall>;
     fn find(namespace: &NamespaceName, activation: ActivationId) -> Option<CallState>;

@@ -61,24 +61,25 @@ async fn pending(global: &Global, client: &Client, id: &str) -> anyhow::Result<E
 
 fn accepted(call: &CallResource) -> String {
     let next = call.begun + 1;
-    let state = match (call.state, call.due) {
-        (CallStateWord::Waiting, _) => format!("waits for its turn, attempt {next} of {}", call.max_attempts),
-        (CallStateWord::Delayed, due) => format!(
-            "waits for attempt {next} of {}, due {}",
-            call.max_attempts,
-            due.map_or_else(|| "now".to_owned(), clock)
-        ),
-        (CallStateWord::Running, _) => format!("runs, attempt {} of {}", call.begun, call.max_attempts),
-        (CallStateWord::Exhausted, _) => "had all its attempts".to_owned(),
-        (CallStateWord::DeadLetter, _) => format!("is a dead letter: `flint dlq get {}`", call.id),
+    let due = call.due.map_or_else(|| "now".to_owned(), clock);
+    let state = match call.state {
+        CallStateWord::Waiting => format!("waits for its turn, attempt {next} of {}", call.max_attempts),
+        CallStateWord::Delayed if call.put_off.is_some() => {
+            format!("is put off until {due}, before attempt {next} of {}", call.max_attempts)
+        }
+        CallStateWord::Delayed => format!("waits for attempt {next} of {}, due {due}", call.max_attempts),
+        CallStateWord::Running => format!("runs, attempt {} of {}", call.begun, call.max_attempts),
+        CallStateWord::Exhausted => "had all its attempts".to_owned(),
+        CallStateWord::DeadLetter => format!("is a dead letter: `flint dlq get {}`", call.id),
     };
     let mut lines = vec![
         format!("call      {} (not over)", call.id),
         format!("function  {}", call.function),
         format!("state     {state}"),
-        format!("accepted  {}", clock(call.accepted)),
-        format!("policy    {}", call.policy),
     ];
+    lines.extend(call.put_off.iter().map(|why| format!("because   {why}")));
+    lines.push(format!("accepted  {}", clock(call.accepted)));
+    lines.push(format!("policy    {}", call.policy));
     lines.extend(call.cause.iter().map(|cause| format!("redriven  from dead letter {cause}")));
     lines.extend(attempts(&call.attempts).into_iter().map(|text| format!("earlier   {text}")));
     lines.join("\n")
@@ -272,6 +273,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_call_that_is_put_off_says_until_when_and_why() {
+        let mut call = json!({
+            "id": "1".repeat(32), "function": "guest/f", "state": "delayed", "accepted": 0, "due": 1000, "begun": 0,
+            "max_attempts": 3, "attempts": [], "policy": "3 attempts",
+        });
+        let shown = |call: &Value| accepted(&serde_json::from_value(call.clone()).unwrap());
+        let failed = shown(&call);
+        assert!(failed.contains("waits for attempt 1 of 3, due ") && !failed.contains("because"), "{failed}");
+        call["put_off"] = json!("no node was found");
+        let put_off = shown(&call);
+        assert!(put_off.contains("\nstate     is put off until "), "{put_off}");
+        assert!(put_off.contains("before attempt 1 of 3\nbecause   no node was found\n"), "{put_off}");
+    }
 
     #[test]
     fn every_attempt_but_the_first_waited_for_its_turn_on_disk() {

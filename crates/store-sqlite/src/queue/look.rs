@@ -34,7 +34,7 @@ pub(super) fn find(
     let fault = sql_fault(connection, READING);
     // A composition counts attempts at its steps in its journal, and none of its own.
     let sql = format!(
-        "SELECT {COLUMNS}, x'', state, at, EXISTS (SELECT 1 FROM compositions WHERE compositions.number = calls.number)
+        "SELECT {COLUMNS}, x'', state, at, EXISTS (SELECT 1 FROM compositions WHERE compositions.number = calls.number), reason
              FROM calls WHERE activation = ?1 AND namespace = ?2"
     );
     let mut statement = connection.prepare_cached(&sql).map_err(&fault)?;
@@ -42,9 +42,11 @@ pub(super) fn find(
     let Some(row) = rows.next().map_err(&fault)? else { return Ok(None) };
     let (state, at): (i64, i64) = (row.get(14).map_err(&fault)?, row.get(15).map_err(&fault)?);
     let is_at_a_step: bool = row.get(16).map_err(&fault)?;
+    let reason: Option<String> = row.get(17).map_err(&fault)?;
     let (_, LeasedCall { call, attempt: begun, earlier: attempts }) = read(connection, row)?;
+    let until = Timestamp::from_millis(at as u64);
     let phase = match state {
-        state::DELAYED => CallPhase::Delayed(Timestamp::from_millis(at as u64)),
+        state::DELAYED => reason.map_or(CallPhase::Delayed(until), |why| CallPhase::PutOff { until, why }),
         state::DEAD => CallPhase::Dead,
         state::BEGUN => CallPhase::Running,
         state::LEASED if is_at_a_step => CallPhase::Running,

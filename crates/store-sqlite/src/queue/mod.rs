@@ -2,7 +2,7 @@
 //!
 //! A call is in one state (`calls.state`), and `calls.at` is when that ends. The index over both finds the
 //! calls whose state has to change, oldest first, without reading others; due calls have an index of their
-//! own, by namespace ([`turns`]).
+//! own, by namespace ([`turns`]). `calls.reason` tells why a call is a dead letter, or was put off.
 
 pub(crate) mod aside;
 pub(crate) mod call;
@@ -42,7 +42,7 @@ use turns::Taking;
 pub(crate) mod state {
     /// Leased by a server.
     pub(crate) const LEASED: i64 = 0;
-    /// Failed before, and delayed until the next attempt.
+    /// Failed before, or given back, and delayed until the next attempt.
     pub(crate) const DELAYED: i64 = 1;
     /// Without an attempt, and not leased.
     pub(crate) const DUE: i64 = 2;
@@ -142,6 +142,35 @@ impl SqliteQueue {
                     call
                 };
                 Ok(taken.into_iter().map(leased).collect())
+            })
+            .await
+    }
+
+    /// Gives up the lease of a call until it is due again; `why` if it is put off.
+    async fn delay(
+        &self,
+        owner: &str,
+        activation: ActivationId,
+        delay: Duration,
+        why: Option<&str>,
+    ) -> Result<(), StoreError> {
+        const OPERATION: &str = "giving a call back";
+        let (owner, due) = (owner.to_owned(), self.now().saturating_add(millis(delay)));
+        let (tally, why) = (Arc::clone(&self.tally), why.map(str::to_owned));
+        self.writer
+            .run_early(OPERATION, move |connection| {
+                let given = connection
+                    .prepare_cached(
+                        "UPDATE calls SET state = 1, at = ?3, reason = ?4
+                         WHERE activation = ?1 AND state = 0 AND owner = ?2 RETURNING namespace, state, size",
+                    )
+                    .and_then(|mut statement| {
+                        let one = params![id_bytes(activation), owner, due, why];
+                        statement.query_row(one, |row| counted(row, 0)).optional()
+                    })
+                    .map_err(sql_fault(connection, OPERATION))?;
+                given.iter().for_each(|call| tally.moved(state::LEASED, call));
+                Ok(())
             })
             .await
     }
@@ -283,7 +312,7 @@ impl Queue for SqliteQueue {
                     let found: Option<(i64, Counted)> = connection
                         .prepare_cached(concat!(
                             "UPDATE calls SET state = iif(attempt >= max_attempts, 3, 1), at = iif(attempt >= max_attempts, accepted, ?2),
-                                 size = size + length(?3), earlier = ",
+                                 reason = NULL, size = size + length(?3), earlier = ",
                             with_attempt!("json(?3)"),
                             " WHERE activation = ?1 AND state = 5 RETURNING number, namespace, state, size",
                         ))?
@@ -310,25 +339,17 @@ impl Queue for SqliteQueue {
         activation: ActivationId,
         delay: Duration,
     ) -> Result<(), StoreError> {
-        const OPERATION: &str = "giving a call back";
-        let (owner, due) = (owner.to_owned(), self.now().saturating_add(millis(delay)));
-        let tally = Arc::clone(&self.tally);
-        self.writer
-            .run_early(OPERATION, move |connection| {
-                let given = connection
-                    .prepare_cached(
-                        "UPDATE calls SET state = 1, at = ?3 WHERE activation = ?1 AND state = 0 AND owner = ?2
-                         RETURNING namespace, state, size",
-                    )
-                    .and_then(|mut statement| {
-                        let one = params![id_bytes(activation), owner, due];
-                        statement.query_row(one, |row| counted(row, 0)).optional()
-                    })
-                    .map_err(sql_fault(connection, OPERATION))?;
-                given.iter().for_each(|call| tally.moved(state::LEASED, call));
-                Ok(())
-            })
-            .await
+        self.delay(owner, activation, delay, None).await
+    }
+
+    async fn put_off(
+        &self,
+        owner: &str,
+        activation: ActivationId,
+        delay: Duration,
+        why: &str,
+    ) -> Result<(), StoreError> {
+        self.delay(owner, activation, delay, Some(why)).await
     }
 
     async fn release_all_except(&self, owner: &str) -> Result<usize, StoreError> {

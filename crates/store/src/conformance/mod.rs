@@ -124,7 +124,7 @@ macro_rules! conformance_suite {
         $crate::conformance_suite!(@ $driver, retries, queue:
             namespaces_take_turns, failed_calls_stand_apart, who_has_no_place_takes_no_turn, the_next_delay_is_known,
             what_waits_again_is_counted,
-            a_call_is_given_back, a_call_may_be_begun_when_it_is_accepted, a_call_is_found_where_it_is, policies_survive);
+            a_call_is_given_back, it_is_known_why_a_call_is_put_off, a_call_may_be_begun_when_it_is_accepted, a_call_is_found_where_it_is, policies_survive);
         $crate::conformance_suite!(@ $driver, activation_log, activations:
             a_record_is_seen_at_once, a_list_is_in_order_and_paged, filters_agree_with_a_plain_list,
             a_name_is_that_of_the_call, logs_come_on_request, a_page_is_bounded, values_survive, the_first_of_two_is_kept,

@@ -196,6 +196,30 @@ pub async fn a_call_is_given_back(queue: &dyn Queue) {
     assert_eq!((ids(&first), first[0].attempt), (vec![fresh.activation], 1), "it never had an attempt");
 }
 
+/// Why a call is put off is known as long as it is, and is not said of a later failure.
+pub async fn it_is_known_why_a_call_is_put_off(queue: &dyn Queue) {
+    let (guest, one) = (namespace_name("guest"), call("guest", 1, 3));
+    let phase = async || queue.find(&guest, one.activation).await.unwrap().unwrap().phase;
+    queue.enqueue(one.clone(), "a", LONG).await.unwrap();
+    queue.put_off("b", one.activation, LONG, "no ruby").await.unwrap();
+    assert_eq!(phase().await, CallPhase::Waiting, "another holds it");
+    queue.put_off("a", one.activation, Duration::ZERO, "no ruby").await.unwrap();
+    assert_eq!(ids(&queue.lease_again("b", 10, LONG, everybody()).await.unwrap()), [one.activation]);
+    assert_eq!(phase().await, CallPhase::Waiting);
+    queue.put_off("b", one.activation, LONG, "no node").await.unwrap();
+    let until = queue.next_due().await.unwrap().unwrap();
+    assert_eq!(phase().await, CallPhase::PutOff { until, why: "no node".to_owned() });
+
+    let fails = call("guest", 2, 3);
+    queue.enqueue(fails.clone(), "a", LONG).await.unwrap();
+    queue.put_off("a", fails.activation, Duration::ZERO, "no node").await.unwrap();
+    assert_eq!(ids(&queue.lease_again("b", 10, LONG, everybody()).await.unwrap()), [fails.activation]);
+    assert!(queue.begin("b", fails.activation).await.unwrap());
+    queue.retry(fails.activation, failure(), LONG, false).await.unwrap();
+    let found = queue.find(&guest, fails.activation).await.unwrap().unwrap();
+    assert!(matches!(found.phase, CallPhase::Delayed(_)), "{found:?}");
+}
+
 /// A call that is accepted while it runs is not run by anybody else, and exhausted when its server goes away.
 pub async fn a_call_may_be_begun_when_it_is_accepted(queue: &dyn Queue) {
     let (lost, over) = (call("guest", 1, 1), call("guest", 2, 1));

@@ -1,0 +1,64 @@
+//! Puts off calls that this host cannot run at present: nothing of them was tried, and no attempt is counted.
+
+use std::time::Duration;
+
+use flint_store::QueuedCall;
+
+use super::{policy, state::Held};
+use crate::{Controller, outcome::Verdict};
+
+/// How much is kept of why a call is put off, in bytes; the log has all of it.
+const KEPT: usize = 500;
+
+/// For how long a call is put off, and why.
+pub(crate) struct PutOff {
+    delay: Duration,
+    why: String,
+}
+
+impl PutOff {
+    fn new(delay: Duration, why: &str) -> Self {
+        let kept = &why[..why.floor_char_boundary(KEPT)];
+        let cut = if kept.len() < why.len() { "…" } else { "" };
+        Self { delay, why: format!("{kept}{cut}") }
+    }
+}
+
+impl Controller {
+    /// How a call with this verdict is put off; `None` if it was tried, or has waited for as long as it may: then
+    /// the verdict counts.
+    pub(crate) fn puts_off(&self, call: &QueuedCall, verdict: &Verdict) -> Option<PutOff> {
+        let why = verdict.untried.as_deref()?;
+        let delay = policy::put_off(call, self.config.asynchronous.put_off_for, self.stores.clock.now())?;
+        tracing::warn!(activation = %call.activation, why, ?delay, "a call cannot be run here now, and is put off");
+        Some(PutOff::new(delay, why))
+    }
+
+    /// Leaves a call to the durable queue for a while.
+    pub(super) async fn put_off(&self, held: Held, PutOff { delay, why }: PutOff) {
+        let id = held.call.activation;
+        self.metrics.async_put_off();
+        let released = self.let_go(held);
+        match self.stores.queue.put_off(&self.accepted.owner, id, delay, &why).await {
+            Ok(()) => self.let_wait(released),
+            // Its lease expires, and the call comes back then.
+            Err(error) => {
+                tracing::error!(activation = %id, %error, "a call could not be put off");
+                self.left_to_queue(released);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_reason_the_beginning_is_kept() {
+        let why = |text: &str| PutOff::new(Duration::ZERO, text).why;
+        assert_eq!(why("no node was found"), "no node was found");
+        let long = why(&"ä".repeat(1000));
+        assert_eq!((long.chars().count(), long.ends_with("ä…")), (KEPT / 2 + 1, true));
+    }
+}
