@@ -19,6 +19,7 @@ use crate::{
     in_flight::Place,
     outcome::{Phase, Verdict},
     record::Draft,
+    secrets::Lacks,
 };
 
 /// How much of an answer that is too long is kept.
@@ -252,16 +253,23 @@ impl Controller {
     }
 }
 
-/// An attempt at a call that cannot run because something is missing, such as a secret.
-async fn refused(call: &Admitted, lacks: &str, before: Option<Before>) -> Attempted {
+/// An attempt at a call that cannot run because a secret is not available.
+async fn refused(call: &Admitted, lacks: &Lacks, before: Option<Before>) -> Attempted {
     let mut draft = Draft::none();
     draft.timeline.queued = Some(call.arrived.elapsed().as_micros() as u64);
-    if let Some(before) = before
-        && !before.0.await
-    {
-        return Attempted::Refused(Refusal::Withdrawn);
-    }
-    Attempted::Over { draft, verdict: Verdict::not_provisioned(lacks), end: CallEnd::default() }
+    let verdict = match lacks {
+        // It is the host's shortage, like that of a runtime, so that no attempt begins.
+        Lacks::Key(why) => Verdict { untried: Some(why.clone()), ..Verdict::not_provisioned(why) },
+        Lacks::Secret(why) => {
+            if let Some(before) = before
+                && !before.0.await
+            {
+                return Attempted::Refused(Refusal::Withdrawn);
+            }
+            Verdict::not_provisioned(why)
+        }
+    };
+    Attempted::Over { draft, verdict, end: CallEnd::default() }
 }
 
 /// Waits for the end of a streamed answer, which completes the timeline.

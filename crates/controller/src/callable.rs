@@ -11,8 +11,13 @@ use flint_telemetry::{FunctionMetrics, Metrics};
 use serde_json::{Map, Value};
 
 use crate::{
-    account::AccountNumber, arguments::Defaults, asynchronous::policy, built_in::BuiltIn, resolve::Inherited,
-    secrets::Given, weight,
+    account::AccountNumber,
+    arguments::Defaults,
+    asynchronous::policy,
+    built_in::BuiltIn,
+    resolve::Inherited,
+    secrets::{Given, Lacks},
+    weight,
 };
 
 /// The parts of a call that depend only on the function and the account.
@@ -38,7 +43,7 @@ pub(crate) struct Callable {
     /// Tells apart instances with different such environments; 0 without one.
     pub(crate) variant: u64,
     /// Why it cannot be called: a secret is not available.
-    pub(crate) lacks: Option<String>,
+    pub(crate) lacks: Option<Lacks>,
     /// Annotations for the records of its calls.
     pub(crate) annotations: Annotations,
     /// Whether it receives its caller's key.

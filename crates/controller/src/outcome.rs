@@ -18,8 +18,8 @@ pub(crate) struct Verdict {
     /// The answer as HTTP, if it is one and the caller can take it.
     pub(crate) http: Option<(StatusCode, HeaderMap, Bytes)>,
     pub(crate) timed_out: bool,
-    /// Why this host cannot run the function now, for example because its runtime is missing: nothing of the
-    /// call was tried.
+    /// Why this host cannot run the function now, for example because its runtime or a key is missing: nothing
+    /// of the call was tried.
     pub(crate) untried: Option<String>,
     /// Lines for the developer, appended to the log.
     pub(crate) notes: Vec<String>,

@@ -2,8 +2,9 @@
 
 use std::hash::{Hash, Hasher};
 
-use flint_model::{Function, NamespaceName, SecretBinding};
+use flint_model::{Function, NamespaceName, SealedSecret, SecretBinding};
 
+use super::Keyring;
 use crate::{Controller, ControllerError};
 
 /// A function's secrets, decrypted. They are set in the environment of instances that serve its calls, never
@@ -14,8 +15,16 @@ pub(crate) struct Given {
     pub(crate) environment: Vec<(String, String)>,
     /// Their revisions, which tell instances with other values apart.
     revisions: Vec<u64>,
-    /// Why it cannot be called: a secret is missing or cannot be decrypted.
-    pub(crate) lacks: Option<String>,
+    /// Why it cannot be called.
+    pub(crate) lacks: Option<Lacks>,
+}
+
+/// Why a function cannot be called, in words for its user.
+pub(crate) enum Lacks {
+    /// A secret is missing, or is not what was set: its user has to set it.
+    Secret(String),
+    /// This server does not have the key of a secret: its operator has to give it back.
+    Key(String),
 }
 
 /// Hashes the secrets' revisions, not their values.
@@ -40,15 +49,12 @@ impl Controller {
             let namespace = &function.path.namespace;
             let secret = self.stores.secrets.secret(namespace, &binding.secret).await?;
             let Some(secret) = secret else {
-                given.lacks = Some(missing(&binding, namespace));
+                given.lacks = Some(Lacks::Secret(missing(&binding, namespace)));
                 break;
             };
             let value = self.keyring.open(&secret).and_then(|value| String::from_utf8(value).ok());
             let Some(value) = value else {
-                given.lacks = Some(format!(
-                    "The secret '{}' of namespace '{namespace}' cannot be decrypted: it is encrypted with key {}, which this server does not have. Set it anew, or the operator gives that key back.",
-                    binding.secret, secret.key
-                ));
+                given.lacks = Some(self.keyring.why_closed(&secret));
                 break;
             };
             given.revisions.push(secret.revision);
@@ -73,6 +79,20 @@ impl Controller {
     pub(super) fn forget_secrets(&self, namespace: &NamespaceName) {
         self.forget_namespace(namespace);
         self.invoker.renew(namespace);
+    }
+}
+
+impl Keyring {
+    /// Why a secret cannot be decrypted.
+    fn why_closed(&self, secret: &SealedSecret) -> Lacks {
+        let SealedSecret { namespace, name, key, .. } = secret;
+        let what = format!("The secret '{name}' of namespace '{namespace}' cannot be decrypted");
+        match self.keys().iter().any(|known| known.id() == key) {
+            true => Lacks::Secret(format!("{what}: it was moved or damaged. Set it anew.")),
+            false => Lacks::Key(format!(
+                "{what}: it is encrypted with key {key}, which this server does not have. Set it anew, or the operator gives that key back."
+            )),
+        }
     }
 }
 

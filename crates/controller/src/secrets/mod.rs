@@ -17,7 +17,7 @@ pub use config::SecretsConfig;
 pub use keys::{NoSecretKeys, SecretKey, SecretKeys};
 pub use rotate::Rotated;
 
-pub(crate) use given::Given;
+pub(crate) use given::{Given, Lacks};
 
 /// The loaded keys.
 #[derive(Debug)]

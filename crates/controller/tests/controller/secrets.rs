@@ -11,7 +11,7 @@ use flint_controller::{
     SecretKey, SecretKeys,
 };
 use flint_model::{Activation, DeadLetterReason, SealedSecret, SecretBinding, SecretName, Status};
-use flint_store::{LetterQuery, Page};
+use flint_store::{CallPhase, LetterQuery, Page};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -253,7 +253,9 @@ async fn namespaces_are_apart_and_a_record_that_was_moved_opens_nothing() {
         assert!(!server.controller.can_open(found));
     }
     deploy(&server, "copied", json!(["copy"])).await.unwrap();
-    assert!(lacks(&invoke(&server, "copied", &json!({})).await).contains("cannot be decrypted"));
+    assert!(
+        lacks(&invoke(&server, "copied", &json!({})).await).contains("cannot be decrypted: it was moved")
+    );
     server.stop().await;
 }
 
@@ -290,6 +292,35 @@ async fn a_lost_key_is_said_by_the_calls_that_need_it_and_by_no_other() {
     keys.retire().unwrap();
     let server = Server::start(dir.path(), keys.config()).await;
     assert_eq!(given(&server, "f", "DB").await, json!("x"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_accepted_call_waits_for_a_lost_key_without_attempts() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = Keys::default();
+    let server = Server::start(dir.path(), keys.config()).await;
+    let secret = set(&server, "db", "x").await;
+    deploy(&server, "f", json!(["db"])).await.unwrap();
+    server.stop().await;
+
+    let server = Server::start(dir.path(), Keys::default().config()).await;
+    let id = accept(&server, "f", &json!({})).await;
+    let caller = server.guest().await;
+    let why = eventually("it is put off", || async {
+        match server.controller.accepted_call(&caller, &caller.namespace.name, id).await.unwrap().phase {
+            CallPhase::PutOff { why, .. } => Some(why),
+            _ => None,
+        }
+    })
+    .await;
+    assert!(why.contains("'db'") && why.contains(&secret.key), "{why}");
+    server.stop().await;
+
+    let server = Server::start(dir.path(), keys.config()).await;
+    let record = record(&server, id).await;
+    assert_eq!(result_of(&record)["environment"]["DB"], json!("x"));
+    assert_eq!(record.attempts.len(), 0);
     server.stop().await;
 }
 
