@@ -136,7 +136,7 @@ pub struct AsyncConfig {
     pub retry_max_delay: Duration,
     /// How many calls of one namespace that failed before are run at once.
     pub retries_running: u32,
-    /// How many of them may wait; what fails beyond that becomes a dead letter.
+    /// How many of them may wait, those that are put off included; what fails beyond that becomes a dead letter.
     pub retries_waiting: usize,
     /// How much those may take.
     #[serde(with = "units::size")]

@@ -7,6 +7,10 @@ use flint_store::QueuedCall;
 use super::{policy, state::Held};
 use crate::{Controller, outcome::Verdict};
 
+/// Calls are put off while fewer wait than this part of those that may, the half: the rest is for retries of
+/// functions that this host can run.
+const PART: u32 = 2;
+
 /// How much is kept of why a call is put off, in bytes; the log has all of it.
 const KEPT: usize = 500;
 
@@ -25,11 +29,15 @@ impl PutOff {
 }
 
 impl Controller {
-    /// How a call with this verdict is put off; `None` if it was tried, or has waited for as long as it may: then
-    /// the verdict counts.
-    pub(crate) fn puts_off(&self, call: &QueuedCall, verdict: &Verdict) -> Option<PutOff> {
+    /// How a call with this verdict is put off; `None` if it was tried, has waited for as long as it may, or too
+    /// many wait: then the verdict counts.
+    pub(crate) async fn puts_off(&self, call: &QueuedCall, verdict: &Verdict) -> Option<PutOff> {
         let why = verdict.untried.as_deref()?;
         let delay = policy::put_off(call, self.config.asynchronous.put_off_for, self.stores.clock.now())?;
+        // It holds no place of its namespace, so that nothing else bounds how many come.
+        if self.too_many_wait(call, PART).await {
+            return None;
+        }
         tracing::warn!(activation = %call.activation, why, ?delay, "a call cannot be run here now, and is put off");
         Some(PutOff::new(delay, why))
     }

@@ -207,7 +207,7 @@ impl Controller {
                 Attempted::Streaming { .. } => refused(&ControllerError::Internal("a stream".into())),
             },
         };
-        if let Some(put_off) = self.puts_off(call, &verdict) {
+        if let Some(put_off) = self.puts_off(call, &verdict).await {
             return Ok(End::PutOff(put_off));
         }
         let record = of_attempt(&admitted, &draft, verdict, end, held.earlier.clone());

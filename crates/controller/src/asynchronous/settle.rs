@@ -63,7 +63,7 @@ impl Controller {
         }
         let now = self.stores.clock.now();
         let next = match policy::next(&held.call, held.attempt, now) {
-            Next::Again(_) if self.too_many_wait(&held.call).await => {
+            Next::Again(_) if self.too_many_wait(&held.call, 1).await => {
                 Next::Dead(DeadLetterReason::TooManyWaiting)
             }
             next => next,
@@ -147,14 +147,13 @@ impl Controller {
         Ok(())
     }
 
-    /// Whether the call's namespace has its maximum of waiting retries.
-    async fn too_many_wait(&self, call: &QueuedCall) -> bool {
+    /// Whether the call's namespace has its maximum of waiting retries, divided by `part`.
+    pub(super) async fn too_many_wait(&self, call: &QueuedCall, part: u32) -> bool {
         let config = &self.config.asynchronous;
+        let calls = config.retries_waiting.div_ceil(part as usize);
+        let bytes = config.retries_waiting_size.as_u64().div_ceil(u64::from(part));
         match self.stores.queue.waiting_again(Some(&call.namespace)).await {
-            Ok(waiting) => {
-                waiting.calls >= config.retries_waiting
-                    || waiting.bytes + call.arguments.len() as u64 > config.retries_waiting_size.as_u64()
-            }
+            Ok(waiting) => waiting.calls >= calls || waiting.bytes + call.arguments.len() as u64 > bytes,
             Err(_) => false,
         }
     }

@@ -149,7 +149,7 @@ impl Controller {
             }
         };
         if let Some(accepted) = accepted
-            && let Some(put_off) = self.puts_off(&accepted, &verdict)
+            && let Some(put_off) = self.puts_off(&accepted, &verdict).await
         {
             return Tried::PutOff(put_off);
         }

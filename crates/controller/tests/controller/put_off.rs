@@ -72,3 +72,26 @@ async fn a_call_whose_runtime_is_missing_waits_for_it_without_attempts() {
     places_are_free(&server).await;
     server.stop().await;
 }
+
+#[tokio::test]
+async fn calls_that_are_put_off_leave_half_of_what_may_wait_to_retries() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
+    let server = start(dir.path(), &clock).await;
+    deploy(&server, "f", "echo", json!(null)).await;
+    server.stop().await;
+
+    let mut few = minutes();
+    few.asynchronous.retries_waiting = 4;
+    let server = Server::start_without_runtimes(dir.path(), few, Arc::clone(&clock) as _).await;
+    // Two are put off, two are attempted like any other and wait for their next attempt, and no more may wait.
+    for calls in 1..=4 {
+        accept(&server, "f").await;
+        waiting(&server, calls).await;
+    }
+    metric(&server, "flint_async_put_off_total", 2).await;
+    metric(&server, "flint_async_retried_total", 2).await;
+    let id = accept(&server, "f").await;
+    assert_eq!(letter(&server, id).await.reason, DeadLetterReason::TooManyWaiting);
+    places_are_free(&server).await;
+    server.stop().await;
+}

@@ -183,7 +183,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "async.retries_waiting",
         "10000",
-        "Maximum calls of one namespace that wait for a retry; calls that fail beyond that become dead letters",
+        "Maximum calls of one namespace that wait for a retry or, at most half of them, are put off; calls that fail beyond that become dead letters",
     ),
     key(
         "async.retries_waiting_size",
