@@ -108,7 +108,19 @@ impl Sandbox {
     /// # Errors
     /// [`Error::Ended`], [`Error::Operation`].
     pub async fn usage(&self) -> Result<Usage> {
-        match self.ask(Ask::Usage).await? {
+        self.counted(Ask::Usage).await
+    }
+
+    /// What it has used, for half the cost of [`Self::usage`]: the present memory is reported as 0.
+    ///
+    /// # Errors
+    /// As [`Self::usage`].
+    pub async fn spent(&self) -> Result<Usage> {
+        self.counted(Ask::Spent).await
+    }
+
+    async fn counted(&self, ask: Ask) -> Result<Usage> {
+        match self.ask(ask).await? {
             (Told::Usage(usage), _) => Ok(usage),
             _ => Ok(Usage::default()),
         }

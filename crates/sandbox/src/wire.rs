@@ -57,6 +57,8 @@ pub(crate) enum Ask {
     Freeze,
     Thaw,
     Usage,
+    /// [`Self::Usage`] without the present memory, which costs as much as the rest.
+    Spent,
     Connect {
         port: u16,
         v6: bool,

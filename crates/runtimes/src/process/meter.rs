@@ -148,13 +148,13 @@ impl Meter {
     }
 
     async fn ask(&mut self, sandbox: &Sandbox, patience: Duration) -> Option<flint_sandbox::Usage> {
-        let usage = match tokio::time::timeout(patience, sandbox.usage()).await.ok()? {
+        let usage = match tokio::time::timeout(patience, sandbox.spent()).await.ok()? {
             Ok(usage) => usage,
             // It has ended; its exit contains the final figures.
             Err(_) => tokio::time::timeout(patience, sandbox.wait()).await.ok()?.usage,
         };
         // A host without the cgroups reports zero.
-        self.blind = usage.cpu_us == 0 && usage.memory_bytes == 0;
+        self.blind = usage.cpu_us == 0 && usage.memory_peak_bytes == 0;
         if usage.memory_peak_bytes > 0 {
             self.peak = Some(ByteSize::bytes(usage.memory_peak_bytes));
         }

@@ -94,7 +94,7 @@ impl Counters {
         Usage { memory_bytes, ..self.spent() }
     }
 
-    /// The same for an empty cgroup, whose present memory is reported as 0.
+    /// The same with the present memory reported as 0, for an empty cgroup or where nobody wants to know it.
     pub(super) fn spent(&self) -> Usage {
         let peak = self.peak.as_ref().and_then(|file| text(file, |text| text.trim().parse().ok()));
         Usage {

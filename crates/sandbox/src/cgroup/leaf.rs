@@ -236,7 +236,7 @@ impl Leaf {
         self.counters.usage()
     }
 
-    /// What an ended sandbox has used.
+    /// The same without the present memory.
     pub(crate) fn spent(&self) -> Usage {
         self.counters.spent()
     }

@@ -12,6 +12,7 @@ use super::start::open_mount;
 use super::{Launcher, Live};
 use crate::cgroup::Leaf;
 use crate::error::Fault;
+use crate::outcome::Usage;
 use crate::spec::Mount;
 use crate::sys;
 use crate::wire::{Ask, Event, Told};
@@ -31,10 +32,8 @@ impl Launcher {
                 Err(fault) => (Err(fault), None),
             },
             Ask::Attach { source, target } => (self.attach(sid, &source, target), None),
-            Ask::Usage => {
-                let usage = self.leaf(sid).map(|leaf| leaf.map(Leaf::usage).unwrap_or_default());
-                (usage.map(Told::Usage), None)
-            }
+            Ask::Usage => (self.counted(sid, Leaf::usage), None),
+            Ask::Spent => (self.counted(sid, Leaf::spent), None),
             Ask::Freeze => match self.set_frozen(sid, true) {
                 Ok(()) => {
                     self.freezing.push((seq, sid, Instant::now() + FREEZE_DEADLINE));
@@ -63,6 +62,10 @@ impl Launcher {
             Some(cell) => Ok(Some(&cell.leaf)),
             None => Ok(self.live(sid)?.slot.leaf.as_ref()),
         }
+    }
+
+    fn counted(&self, sid: u64, usage: impl FnOnce(&Leaf) -> Usage) -> Result<Told, Fault> {
+        Ok(Told::Usage(self.leaf(sid)?.map(usage).unwrap_or_default()))
     }
 
     fn connect(&self, sid: u64, port: u16, v6: bool) -> Result<std::os::fd::OwnedFd, Fault> {
