@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use flint_executor::{Body, CallEnd};
 use flint_invoker::{Before, Refusal};
-use flint_model::{Activation, ActivationId, DeadLetterReason, NamespaceName};
-use flint_store::{CompositionStep, QueuedCall};
+use flint_model::{Activation, DeadLetterReason, NamespaceName};
+use flint_store::{CompositionStep, Lease, QueuedCall};
 
 use super::{
     policy,
@@ -53,7 +53,7 @@ impl Controller {
             End::Ended(ended) => self.settle(held, recorded, ended).await,
             End::GivenUp(record, reason) => self.give_up_call(held, recorded, record, reason, false).await,
             End::PutOff(delay) => self.put_off(held, delay).await,
-            End::Left => drop(self.accepted.leased().remove(&id)),
+            End::Left => drop(self.accepted.leased().remove(&held.lease)),
             End::Lost => {
                 tracing::warn!(activation = %id, "a waiting call's lease is lost; it is left to the queue");
                 self.leave_to_queue(held);
@@ -142,10 +142,11 @@ impl Controller {
     }
 
     /// Counts the attempt once the call has its instance.
-    fn beginning(&self, id: ActivationId) -> Before {
-        let (queue, owner) = (Arc::clone(&self.stores.queue), self.accepted.owner.clone());
+    fn beginning(&self, lease: Lease) -> Before {
+        let queue = Arc::clone(&self.stores.queue);
         Before(Box::pin(async move {
-            queue.begin(&owner, id).await.unwrap_or_else(|error| {
+            queue.begin(lease).await.unwrap_or_else(|error| {
+                let id = lease.activation;
                 tracing::error!(activation = %id, %error, "an attempt could not be counted; trying later");
                 false
             })
@@ -197,7 +198,7 @@ impl Controller {
         let (draft, verdict, end) = match admitted.callable.defaults.merge(call.arguments.clone()) {
             Err(error) => refused(&error),
             Ok(arguments) => match self
-                .attempt(&admitted, Body::Full(arguments), None, Some(self.beginning(call.activation)))
+                .attempt(&admitted, Body::Full(arguments), None, Some(self.beginning(held.lease)))
                 .await
             {
                 Attempted::Refused(refusal) => return Err(refusal),

@@ -108,14 +108,14 @@ impl Controller {
     ) -> Result<Answer, ControllerError> {
         let id = whose.id;
         let namespace = self.hold_namespace(place.account()).await?;
-        self.take(queued).await?;
+        let lease = self.take(queued).await?;
         drop(namespace);
         // A caller that is still waiting does not need this signal.
         let _ = taken.send(());
         match self.run_composition(&whose, progress, None).await {
             // Its steps are not put off, since its caller waits.
             CompositionEnd::PutOff(_) | CompositionEnd::Left => {
-                self.accepted.leased().remove(&id);
+                self.accepted.leased().remove(&lease);
                 place.leave_to_queue(true);
                 Ok(Answer::Accepted(id))
             }
@@ -129,7 +129,7 @@ impl Controller {
                 // Its caller need not wait for that.
                 self.calls.spawn(async move {
                     if !recorded || controller.keep(*record).await {
-                        controller.finish(id).await;
+                        controller.finish(lease).await;
                     }
                 });
                 Ok(answer)

@@ -151,6 +151,30 @@ async fn a_call_that_is_due_again_at_once_is_run_with_its_key() {
     server.stop().await;
 }
 
+/// A failed attempt that is written after its lease has expired is not the one that has begun since.
+#[tokio::test]
+async fn a_failure_that_comes_late_ends_no_later_attempt() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let mut config = config();
+    config.asynchronous.lease = Duration::from_secs(1);
+    let server = Server::start_gated(dir.path(), config, &gated).await;
+    deploy(&server, "f", "fails developer 9", json!(5)).await;
+    let written = gated.hold_failures().await;
+    let id = accept(&server, "f").await;
+    let queue = server.queue();
+    let next = eventually("the next attempt", || async {
+        queue.lease_again("another", 1, sample::LONG, sample::everybody()).await.unwrap().pop()
+    })
+    .await;
+    assert_eq!((next.call.activation, next.attempt), (id, 2));
+    assert!(queue.begin(next.lease).await.unwrap());
+    drop(written);
+    places_are_free(&server).await;
+    let state = queue.find(&next.call.namespace, id).await.unwrap().unwrap();
+    assert_eq!((state.phase, state.begun, state.attempts.len()), (CallPhase::Running, 2, 1));
+    server.stop().await;
+}
+
 /// Nor a server that stood still for longer than its leases last.
 #[tokio::test]
 async fn a_clock_that_jumps_takes_no_call_away_that_runs() {

@@ -7,7 +7,7 @@ use super::{
     Driver, Opened,
     sample::{LONG, call, namespace_name},
 };
-use crate::{CallPhase, CompositionStep, StoreError};
+use crate::{CallPhase, CompositionStep, Lease, StoreError};
 
 /// A call that the queue has, held by `a`.
 async fn accepted(opened: &Opened) -> ActivationId {
@@ -77,7 +77,7 @@ pub async fn a_journal_goes_with_its_call(driver: &dyn Driver) {
     for id in [gone, stays] {
         journal.reach(id, "s".into()).await.unwrap();
     }
-    opened.queue.complete(gone).await.unwrap();
+    assert!(opened.queue.complete(Lease::first(gone)).await.unwrap());
     assert!(!journal.begin(gone).await.unwrap());
     assert_eq!(journal.take_up(gone).await.unwrap(), None);
     assert!(matches!(journal.reach(gone, "s".into()).await, Err(StoreError::Conflict)));
