@@ -102,7 +102,7 @@ impl Controller {
     async fn begun(&self, held: &Held) -> Result<Option<CompositionStep>, ControllerError> {
         match held.is_fresh() {
             true => Ok(None),
-            false => Ok(self.stores.compositions.take_up(held.call.activation).await?),
+            false => Ok(self.stores.compositions.take_up(held.lease).await?),
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use flint_executor::CallHead;
 use flint_model::{ActivationId, FunctionPath, Sequence};
-use flint_store::QueuedCall;
+use flint_store::{Lease, QueuedCall};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
@@ -74,6 +74,7 @@ impl Controller {
                 let (namespace, subject) = (caller.namespace.name.clone(), Arc::clone(&caller.subject));
                 let whose = Composition {
                     id,
+                    lease: Lease::first(id),
                     namespace,
                     account: place.account().number,
                     subject,

@@ -31,6 +31,7 @@ impl Controller {
         let call = &held.call;
         let whose = Composition {
             id: call.activation,
+            lease: held.lease,
             namespace: call.namespace.clone(),
             account: held.in_flight.account().number,
             subject: call.subject.as_str().into(),

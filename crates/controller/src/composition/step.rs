@@ -9,6 +9,7 @@ use bytes::Bytes;
 use flint_executor::{Body, CallEnd};
 use flint_invoker::{Before, Refusal};
 use flint_model::{ActivationId, Attempt, Response, Status, Timestamp};
+use flint_store::Lease;
 use tokio::time::timeout_at;
 
 use super::{
@@ -92,7 +93,7 @@ impl Controller {
             let put_off =
                 whose.accepted.as_ref().and_then(|call| policy::put_off(call, self.stores.clock.now()));
             let attempt =
-                Arc::clone(self).try_step(whose.id, admitted, arguments, earlier.clone(), last, put_off);
+                Arc::clone(self).try_step(whose.lease, admitted, arguments, earlier.clone(), last, put_off);
             let wait = match timeout_at(until.into(), &mut self.detached(attempt)).await {
                 Err(_) => return Stepped::TooLate,
                 Ok(Tried::Over(response, duration_us)) => return ended(response, duration_us),
@@ -124,7 +125,7 @@ impl Controller {
     /// cannot run it now.
     async fn try_step(
         self: Arc<Self>,
-        composition: ActivationId,
+        composition: Lease,
         call: Admitted,
         arguments: Bytes,
         earlier: Vec<Attempt>,
@@ -189,11 +190,12 @@ impl Controller {
     }
 
     /// Counts the attempt once the call has its instance.
-    fn step_begins(&self, composition: ActivationId, begun: Arc<Mutex<bool>>) -> Before {
+    fn step_begins(&self, composition: Lease, begun: Arc<Mutex<bool>>) -> Before {
         let journal = Arc::clone(&self.stores.compositions);
         Before(Box::pin(async move {
             let counted = journal.begin(composition).await.unwrap_or_else(|error| {
-                tracing::error!(activation = %composition, %error, "an attempt at a step could not be counted; trying later");
+                let id = composition.activation;
+                tracing::error!(activation = %id, %error, "an attempt at a step could not be counted; trying later");
                 false
             });
             *begun.lock().unwrap_or_else(PoisonError::into_inner) = counted;

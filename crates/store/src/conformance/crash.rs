@@ -335,10 +335,11 @@ pub async fn killed(driver: &dyn Driver, mut child: impl FnMut() -> Command, rou
         let leased = lease(&*opened.queue, &owner, 1 << 40, LONG).await;
         assert_eq!(opened.queue.depth(None).await.unwrap(), leased.len());
         check_firings(&opened, &leased, &said, round).await;
-        let waiting: HashSet<_> = leased.iter().map(|leased| leased.call.activation).collect();
+        let waiting: HashMap<_, _> =
+            leased.iter().map(|leased| (leased.call.activation, leased.lease)).collect();
         join_all(said.steps.iter().map(|(id, step)| {
-            assert!(waiting.contains(id), "round {round}: a composition is lost");
-            compositions::check_after_kill(&opened, *id, *step)
+            let held = waiting.get(id).unwrap_or_else(|| panic!("round {round}: a composition is lost"));
+            compositions::check_after_kill(&opened, *held, *step)
         }))
         .await;
         failures_are_there(&opened, &said, &leased, round).await;
@@ -376,7 +377,7 @@ pub async fn killed(driver: &dyn Driver, mut child: impl FnMut() -> Command, rou
             records.difference(&there).count()
         );
         // A call that was completed has its record.
-        let lost = said.calls.iter().filter(|id| !waiting.contains(id) && !there.contains(id)).count();
+        let lost = said.calls.iter().filter(|id| !waiting.contains_key(id) && !there.contains(id)).count();
         assert_eq!(
             lost,
             0,

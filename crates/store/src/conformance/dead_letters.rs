@@ -292,24 +292,23 @@ pub async fn a_composition_begins_anew(driver: &dyn Driver) {
     let (again, dead) = (call("guest", 1, 3), call("guest", 2, 3));
     for one in [&again, &dead] {
         opened.queue.enqueue(one.clone(), "a", LONG).await.unwrap();
-        opened.compositions.reach(one.activation, "step".into()).await.unwrap();
-        assert!(opened.queue.begin(Lease::first(one.activation)).await.unwrap());
+        let held = Lease::first(one.activation);
+        opened.compositions.reach(held, "step".into()).await.unwrap();
+        assert!(opened.queue.begin(held).await.unwrap());
     }
     let first = Lease::first(again.activation);
     assert!(opened.queue.retry(first, failure("x"), Duration::ZERO, false).await.unwrap());
-    assert!(
-        opened.compositions.take_up(again.activation).await.unwrap().is_some(),
-        "it goes on where it was"
-    );
     let held = lease(&*opened.queue, "b", 10, LONG).await[0].lease;
+    assert!(opened.compositions.take_up(held).await.unwrap().is_some(), "it goes on where it was");
     assert!(opened.queue.begin(held).await.unwrap());
     assert!(opened.queue.retry(held, failure("x"), Duration::ZERO, true).await.unwrap());
-    assert_eq!(opened.compositions.take_up(again.activation).await.unwrap(), None);
+    let held = lease(&*opened.queue, "b", 10, LONG).await[0].lease;
+    assert_eq!(opened.compositions.take_up(held).await.unwrap(), None);
     let (held, reason) = (Lease::first(dead.activation), DeadLetterReason::AttemptsUsed);
     assert_eq!(opened.dead_letters.bury(held, reason, None, ROOM).await.unwrap(), KEPT);
-    let redrive = anew();
-    assert!(opened.dead_letters.redrive(&dead.namespace, dead.activation, redrive.clone()).await.unwrap());
-    assert_eq!(opened.compositions.take_up(redrive.activation).await.unwrap(), None);
+    assert!(opened.dead_letters.redrive(&dead.namespace, dead.activation, anew()).await.unwrap());
+    let held = lease(&*opened.queue, "b", 10, LONG).await[0].lease;
+    assert_eq!(opened.compositions.take_up(held).await.unwrap(), None);
 }
 
 /// Letters and redriven calls are there after a restart; with their namespace, all its calls go.
@@ -321,8 +320,9 @@ pub async fn letters_stay_until_their_namespace_goes(driver: &dyn Driver) {
     }
     bury(&opened, &call("other", 1, 1), ROOM).await;
     begun(&opened, &waits).await;
-    opened.compositions.reach(waits.activation, "s".into()).await.unwrap();
-    assert!(opened.queue.retry(Lease::first(waits.activation), failure("x"), LONG, false).await.unwrap());
+    let held = Lease::first(waits.activation);
+    opened.compositions.reach(held, "s".into()).await.unwrap();
+    assert!(opened.queue.retry(held, failure("x"), LONG, false).await.unwrap());
     let redrive = anew();
     assert!(opened.dead_letters.redrive(&goes.namespace, goes.activation, redrive.clone()).await.unwrap());
     let usage = opened.dead_letters.usage(Some(&stays.namespace)).await.unwrap();
@@ -344,8 +344,9 @@ pub async fn letters_stay_until_their_namespace_goes(driver: &dyn Driver) {
     opened.catalog.put_namespace(&namespace("guest")).await.unwrap();
     let next = call("guest", 9, 1);
     begun(&opened, &next).await;
-    assert_eq!(opened.compositions.take_up(next.activation).await.unwrap(), None);
+    let held = Lease::first(next.activation);
+    assert_eq!(opened.compositions.take_up(held).await.unwrap(), None);
     opened.activations.append(activation("guest", "guest/a", 1, 1));
-    assert!(opened.queue.complete(Lease::first(next.activation)).await.unwrap());
+    assert!(opened.queue.complete(held).await.unwrap());
     opened.close.await;
 }

@@ -85,7 +85,7 @@ pub async fn one_that_is_created_again_has_nothing_of_its_predecessor(driver: &d
         let lease = Lease::first(call.activation);
         assert!(queue.retry(lease, failed(), std::time::Duration::ZERO, false).await.unwrap());
     }
-    compositions.reach(composed.activation, "step".into()).await.unwrap();
+    compositions.reach(Lease::first(composed.activation), "step".into()).await.unwrap();
     queue.enqueue_due(due.clone()).await.unwrap();
     let neighbour = call("guest", 1, 3);
     queue.enqueue_due(neighbour.clone()).await.unwrap();
@@ -97,15 +97,15 @@ pub async fn one_that_is_created_again_has_nothing_of_its_predecessor(driver: &d
     assert_eq!((queue.depth(Some(&gone)).await.unwrap(), queue.depth(None).await.unwrap()), (0, 1));
     assert_eq!(queue.waiting_again(Some(&gone)).await.unwrap().calls, 0);
     for call in [&held, &begun, &later, &composed, &exhausted, &due] {
-        let (id, lease) = (call.activation, Lease::first(call.activation));
+        let lease = Lease::first(call.activation);
         assert!(!queue.begin(lease).await.unwrap(), "what a server holds does not begin");
         // Whatever its holder still does brings nothing back.
         assert!(!queue.give_back(lease, std::time::Duration::ZERO).await.unwrap());
         assert!(!queue.retry(lease, failed(), std::time::Duration::ZERO, false).await.unwrap());
         assert_eq!(queue.extend(&[lease], LONG).await.unwrap(), 0);
-        assert!(matches!(compositions.reach(id, "next".into()).await, Err(StoreError::Conflict)));
-        assert!(!compositions.begin(id).await.unwrap());
-        assert_eq!(compositions.take_up(id).await.unwrap(), None);
+        assert!(matches!(compositions.reach(lease, "next".into()).await, Err(StoreError::Conflict)));
+        assert!(!compositions.begin(lease).await.unwrap());
+        assert_eq!(compositions.take_up(lease).await.unwrap(), None);
     }
     queue.release_all_except("b").await.unwrap();
     assert!(queue.take_exhausted(10).await.unwrap().is_empty());
