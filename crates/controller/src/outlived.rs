@@ -119,7 +119,7 @@ impl Controller {
         let (namespace, subject) = (call.namespace.clone(), call.subject.as_ref().to_owned());
         let path = call.callable.function.path.clone();
         let verdict = Verdict::not_provisioned(why);
-        let record = of_nothing(call.id, namespace, subject, path, verdict, Vec::new());
+        let record = of_nothing(call.id, namespace, subject, path, verdict, Vec::new(), call.created);
         self.end_late(late, call, record, place).await;
     }
 

@@ -262,8 +262,9 @@ impl Controller {
         // Present already if only the letter could not be kept last time.
         if recorded.is_none() && (call.promised || self.keeps_records(&call.namespace).await) {
             let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
-            let path = call.path.clone();
-            let mut record = of_nothing(call.activation, namespace, subject, path, verdict, attempts);
+            let (path, created) = (call.path.clone(), self.accounts.of(&call.namespace).created());
+            let mut record =
+                of_nothing(call.activation, namespace, subject, path, verdict, attempts, created);
             record.cause = call.cause;
             record.annotations.set(settle::DEAD_LETTER, reason.as_str());
             if !self.keep(record).await {

@@ -185,6 +185,7 @@ impl Controller {
             place: api_key.is_some().then(|| held.in_flight.share()),
             namespace: call.namespace.clone(),
             account: held.in_flight.account().number,
+            created: held.in_flight.account().created(),
             subject: call.subject.as_str().into(),
             transaction: call.transaction.as_str().into(),
             arrived: held.arrived,
@@ -229,7 +230,9 @@ impl End {
 fn nothing(held: &Held, verdict: Verdict) -> Activation {
     let call = &held.call;
     let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
-    of_nothing(call.activation, namespace, subject, call.path.clone(), verdict, held.earlier.clone())
+    let (path, attempts, created) =
+        (call.path.clone(), held.earlier.clone(), held.in_flight.account().created());
+    of_nothing(call.activation, namespace, subject, path, verdict, attempts, created)
 }
 
 /// The end of a call whose action could not be resolved.

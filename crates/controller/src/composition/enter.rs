@@ -77,6 +77,7 @@ impl Controller {
                     lease: Lease::first(id),
                     namespace,
                     account: place.account().number,
+                    created: caller.namespace.created,
                     subject,
                     transaction,
                     place: api_key.is_some().then(|| place.share()),

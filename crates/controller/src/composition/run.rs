@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use flint_model::{Activation, ActivationId, Attempt, NamespaceName, Status};
+use flint_model::{Activation, ActivationId, Attempt, NamespaceName, Status, Timestamp};
 use flint_store::{Lease, QueuedCall, StoreError};
 
 use super::{
@@ -32,6 +32,8 @@ pub(crate) struct Composition {
     /// The account and rights under which it runs.
     pub(crate) namespace: NamespaceName,
     pub(crate) account: AccountNumber,
+    /// When that namespace was created: no record is older.
+    pub(crate) created: Timestamp,
     pub(crate) subject: Arc<str>,
     pub(crate) transaction: Arc<str>,
     pub(crate) api_key: Option<Arc<str>>,

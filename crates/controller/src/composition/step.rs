@@ -79,6 +79,7 @@ impl Controller {
                 callable: Arc::clone(callable),
                 namespace: whose.namespace.clone(),
                 account: whose.account,
+                created: whose.created,
                 subject: Arc::clone(&whose.subject),
                 transaction: Arc::clone(&whose.transaction),
                 arrived: Instant::now(),
@@ -216,7 +217,8 @@ impl Controller {
         tracing::warn!(activation = %call.id, function = %call.path, "a step of a composition is given up");
         self.metrics.async_exhausted();
         let (namespace, subject) = (whose.namespace.clone(), whose.subject.as_ref().to_owned());
-        let mut record = of_nothing(call.id, namespace, subject, call.path.clone(), verdict, attempts);
+        let path = call.path.clone();
+        let mut record = of_nothing(call.id, namespace, subject, path, verdict, attempts, whose.created);
         record.cause = cause;
         record.annotations.set("causedBy", "sequence");
         let response = record.response.clone();
