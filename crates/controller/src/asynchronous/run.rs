@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use flint_executor::{Body, CallEnd};
 use flint_invoker::{Before, Refusal};
 use flint_model::{Activation, DeadLetterReason, NamespaceName};
-use flint_store::{CompositionStep, Lease, QueuedCall};
+use flint_store::{CompositionStep, QueuedCall};
 
 use super::{
     policy,
@@ -72,10 +72,6 @@ impl Controller {
             // The journal counts, whatever is at the path now.
             Ok(Some(step)) => self.compose_to_an_end(held, Beginning::Step(step), recorded).await,
             Ok(None) if let Some(end) = self.ended_before(&held.call, held.attempt).await => end,
-            Ok(None) if policy::is_too_old(&held.call, self.stores.clock.now(), Duration::ZERO) => {
-                let most = held.call.policy.max_age.unwrap_or_default();
-                End::GivenUp(nothing(held, Verdict::too_old(most)), DeadLetterReason::TooOld)
-            }
             Ok(None) => self.run_when_there_is_room(held, recorded).await,
             Err(error) => failed(held, &error),
         }
@@ -128,10 +124,13 @@ impl Controller {
         let id = held.call.activation;
         let mut pause = BUSY.0;
         loop {
+            if let Some(end) = self.too_old(held) {
+                return end;
+            }
             match self.run_once(held, recorded).await {
                 Ok(end) => return end,
                 Err(Refusal::ShuttingDown) => return End::Left,
-                Err(Refusal::Withdrawn) => return End::Lost,
+                Err(Refusal::Withdrawn) => return self.too_old(held).unwrap_or(End::Lost),
                 Err(refusal) => tracing::debug!(activation = %id, %refusal, "waits for its turn"),
             }
             tokio::select! {
@@ -141,10 +140,21 @@ impl Controller {
         }
     }
 
-    /// Counts the attempt once the call has its instance.
-    fn beginning(&self, lease: Lease) -> Before {
-        let queue = Arc::clone(&self.stores.queue);
+    /// The end of a call that is too old for an attempt to begin.
+    fn too_old(&self, held: &Held) -> Option<End> {
+        let most = held.call.policy.max_age?;
+        policy::is_too_old(&held.call, self.stores.clock.now(), Duration::ZERO)
+            .then(|| End::GivenUp(nothing(held, Verdict::too_old(most)), DeadLetterReason::TooOld))
+    }
+
+    /// Counts the attempt once the call has its instance, unless it has become too old while it waited.
+    fn beginning(&self, held: &Held) -> Before {
+        let (queue, clock) = (Arc::clone(&self.stores.queue), Arc::clone(&self.stores.clock));
+        let (lease, latest) = (held.lease, policy::latest(&held.call));
         Before(Box::pin(async move {
+            if latest.is_some_and(|latest| clock.now() > latest) {
+                return false;
+            }
             queue.begin(lease).await.unwrap_or_else(|error| {
                 let id = lease.activation;
                 tracing::error!(activation = %id, %error, "an attempt could not be counted; trying later");
@@ -198,15 +208,14 @@ impl Controller {
         let _calls_back = self.calls_back(&admitted);
         let (draft, verdict, end) = match admitted.callable.defaults.merge(call.arguments.clone()) {
             Err(error) => refused(&error),
-            Ok(arguments) => match self
-                .attempt(&admitted, Body::Full(arguments), None, Some(self.beginning(held.lease)))
-                .await
-            {
-                Attempted::Refused(refusal) => return Err(refusal),
-                Attempted::Over { draft, verdict, end } => (draft, verdict, end),
-                // Impossible for a caller that wants JSON.
-                Attempted::Streaming { .. } => refused(&ControllerError::Internal("a stream".into())),
-            },
+            Ok(arguments) => {
+                match self.attempt(&admitted, Body::Full(arguments), None, Some(self.beginning(held))).await {
+                    Attempted::Refused(refusal) => return Err(refusal),
+                    Attempted::Over { draft, verdict, end } => (draft, verdict, end),
+                    // Impossible for a caller that wants JSON.
+                    Attempted::Streaming { .. } => refused(&ControllerError::Internal("a stream".into())),
+                }
+            }
         };
         if verdict.untried
             && let Some(delay) = policy::put_off(call, self.stores.clock.now())

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flint_controller::{Answer, Firing, PutRule, PutTrigger};
+use flint_controller::{Answer, Firing, PutCode, PutFunction, PutRule, PutTrigger};
 use flint_model::{Activation, DeadLetterReason, NamespaceLimits, Status, Timestamp};
 use flint_store::{CallPhase, conformance::sample};
 use flint_store_sqlite::{SqliteStore, StoreConfig};
@@ -318,6 +318,34 @@ async fn no_attempt_begins_when_the_call_is_too_old() {
     assert_eq!((letter.reason, letter.attempts.len()), (DeadLetterReason::TooOld, 0));
     assert!(server.executor.calls_of("guest/g").is_empty());
     server.executor.go();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn none_begins_that_has_become_too_old_while_it_waited_for_an_instance() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
+    let server = start(dir.path(), &clock).await;
+    let code = PutCode { kind: "nodejs".into(), content: "wait".into(), format: None, main: None };
+    let mut put = PutFunction { code: Some(code), ..PutFunction::default() };
+    put.limits.instances = Some(Some(1));
+    put.annotations.set("flint-retry", json!({"max_age": "1min"}));
+    let path = "guest/f".parse().unwrap();
+    server.controller.put_function(&server.guest().await, path, put, &|_| {}).await.unwrap();
+    let first = accept(&server, "f").await;
+    eventually("the first", || async { (server.executor.calls_of("guest/f").len() == 1).then_some(()) })
+        .await;
+    let late = accept(&server, "f").await;
+    metric(&server, "flint_calls_waiting", 1).await;
+    clock.advance(61_000);
+    let letter = eventually("the letter", || async {
+        server.executor.go();
+        letters(&server).await.pop()
+    })
+    .await;
+    assert_eq!((letter.call.activation, letter.reason), (late, DeadLetterReason::TooOld));
+    assert_eq!((letter.attempts.len(), server.executor.calls_of("guest/f").len()), (0, 1));
+    assert_eq!(record(&server, first).await.response.status, Status::Success);
+    places_are_free(&server).await;
     server.stop().await;
 }
 
