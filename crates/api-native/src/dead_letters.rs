@@ -137,7 +137,7 @@ pub(crate) async fn redrive(
 
 /// Redrive several dead letters, oldest first
 ///
-/// Continues until all letters are calls again or one is refused, because of a limit of the namespace or because its function is gone.
+/// Continues until all letters are calls again or one is refused, because of a limit of the namespace, or because its function is gone or may not be called.
 #[utoipa::path(post, path = "/v1/dead-letters/redrive", tag = "activations", request_body = RedriveRequest,
     responses(
         (status = 202, description = "The letters accepted as new calls, and what stopped the redrive, if anything", body = RedriveResult),

@@ -9,7 +9,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use flint_model::NamespaceName;
+use flint_model::{NamespaceName, Timestamp};
 
 use crate::{ControllerError, in_flight::InFlight};
 
@@ -28,6 +28,8 @@ impl Default for AccountNumber {
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pub(crate) number: AccountNumber,
+    /// When the namespace was created, in ms since the epoch.
+    created: AtomicU64,
     /// Calls in the current minute.
     calls: Window,
     /// Trigger firings in the current minute.
@@ -64,6 +66,17 @@ fn this_minute() -> u32 {
 }
 
 impl Account {
+    /// Learns when the namespace was created.
+    pub(crate) fn learn_created(&self, at: Timestamp) {
+        self.created.fetch_max(at.as_millis(), Ordering::Relaxed);
+    }
+
+    /// When the namespace was created. Its records are not older, even if the clock was set back since: older
+    /// ones are those of another namespace of its name.
+    pub(crate) fn created(&self) -> Timestamp {
+        Timestamp::from_millis(self.created.load(Ordering::Relaxed))
+    }
+
     /// Refuses requests on behalf of a deleted namespace.
     pub(crate) fn check_open(&self) -> Result<(), ControllerError> {
         if self.closed.load(Ordering::Acquire) { Err(ControllerError::NamespaceGone) } else { Ok(()) }

@@ -33,6 +33,8 @@ pub(crate) struct Admitted {
     /// On whose account.
     pub(crate) namespace: NamespaceName,
     pub(crate) account: AccountNumber,
+    /// When that namespace was created: its record is not older.
+    pub(crate) created: Timestamp,
     pub(crate) subject: Arc<str>,
     pub(crate) transaction: Arc<str>,
     pub(crate) arrived: Instant,

@@ -150,7 +150,7 @@ impl Controller {
     /// the asynchronous calls left by earlier runs of the server, and starts maintenance and feeds.
     pub async fn start(self: &Arc<Self>) -> Result<(), ControllerError> {
         self.bring_guest().await?;
-        self.look_at_limits().await?;
+        self.look_at_namespaces().await?;
         self.take_up_keys().await?;
         self.take_over().await?;
         self.tasks.spawn(Arc::clone(self).feed());

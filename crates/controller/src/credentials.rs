@@ -35,6 +35,7 @@ impl Caller {
     pub(crate) fn new(identity: Identity, config: &LimitsConfig, accounts: &Accounts) -> Self {
         let limits = EffectiveLimits::of(&identity.namespace, config);
         let account = accounts.of(&identity.namespace.name);
+        account.learn_created(identity.namespace.created);
         Self(Arc::new(Session { identity, limits, account }))
     }
 

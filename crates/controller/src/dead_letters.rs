@@ -5,7 +5,12 @@ use std::{sync::Arc, time::Duration};
 use flint_model::{ActivationId, FunctionPath, NamespaceName, Timestamp};
 use flint_store::{DeadLetter, DeadLetterUsage, LetterQuery, Page, Redrive};
 
-use crate::{Caller, Controller, ControllerError, asynchronous::policy, functions::own, resolve::Right};
+use crate::{
+    Caller, Controller, ControllerError,
+    asynchronous::policy,
+    functions::own,
+    resolve::{Callee, Right},
+};
 
 /// Letters removed in one transaction.
 const BATCH: usize = 500;
@@ -134,9 +139,13 @@ impl Controller {
                 ControllerError::NotFound => ControllerError::NoSuch(call.path.to_string()),
                 error => error,
             })?;
-        let place = self.admit(caller)?;
         let activation = ActivationId::generate();
         let resolved = resolved.pick(activation);
+        // So does one that its caller may not call: it would end as a call, and be lost.
+        if let Callee::Sequence(sequence) = &resolved.callee {
+            self.may_call_components(caller, sequence).await?;
+        }
+        let place = self.admit(caller)?;
         let redrive = Redrive {
             activation,
             policy: policy::policy(&resolved, &self.config.asynchronous),

@@ -85,6 +85,7 @@ impl Controller {
             callable,
             namespace: caller.namespace.name.clone(),
             account: place.account().number,
+            created: caller.namespace.created,
             subject: Arc::clone(&caller.subject),
             transaction,
             arrived,

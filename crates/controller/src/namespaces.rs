@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flint_model::{
     ApiKey, EntityName, KeyId, KeyRecord, Namespace, NamespaceLimits, NamespaceName, Timestamp,
 };
-use flint_store::StoreError;
+use flint_store::{ActivationQuery, Page, StoreError};
 use tokio::sync::RwLockReadGuard;
 use uuid::Uuid;
 
@@ -35,7 +35,8 @@ impl Controller {
         }
         let name = NamespaceName::parse(GUEST)?;
         if catalog.namespace(&name).await?.is_none() {
-            catalog.put_namespace(&new_namespace(name.clone(), NamespaceLimits::default())).await?;
+            let guest = self.new_namespace(name.clone(), NamespaceLimits::default()).await?;
+            catalog.put_namespace(&guest).await?;
         }
         if catalog.key(key.id).await?.is_none() {
             catalog.put_key(&record_of(&key, name, GUEST)).await?;
@@ -90,7 +91,7 @@ impl Controller {
             if controller.stores.catalog.namespace(&name).await?.is_some() {
                 return Err(ControllerError::Exists);
             }
-            let namespace = new_namespace(name.clone(), limits);
+            let namespace = controller.new_namespace(name.clone(), limits).await?;
             controller.stores.catalog.put_namespace(&namespace).await?;
             controller.invoker.keep_warm(&name, namespace.limits.keep_warm());
             drop(changing);
@@ -98,6 +99,20 @@ impl Controller {
             Ok((namespace, key))
         };
         self.detached(creating).await
+    }
+
+    /// A namespace created now, or, by a clock that was set back, after the last record of another one of its
+    /// name: it is shown none of those.
+    async fn new_namespace(
+        &self,
+        name: NamespaceName,
+        limits: NamespaceLimits,
+    ) -> Result<Namespace, ControllerError> {
+        let (all, last) = (ActivationQuery::default(), Page { skip: 0, limit: 1 });
+        let records = self.stores.activations.list(&name, &all, last, false).await?;
+        let after = records.first().map_or(0, |record| record.start.as_millis() + 1);
+        let created = Timestamp::now().max(Timestamp::from_millis(after));
+        Ok(Namespace { name, limits, blocked: false, created })
     }
 
     /// The namespace of that name.
@@ -171,13 +186,14 @@ impl Controller {
         Ok(())
     }
 
-    /// Applies all namespaces' limits on arguments and on instances kept warm.
-    pub(crate) async fn look_at_limits(&self) -> Result<(), ControllerError> {
+    /// Applies all namespaces' limits on arguments and on instances kept warm, and learns how old they are.
+    pub(crate) async fn look_at_namespaces(&self) -> Result<(), ControllerError> {
         let server = &self.config.limits.bounds;
         self.accepted.may_bring(server.max_payload);
         for namespace in self.stores.catalog.namespaces().await? {
             self.accepted.may_bring(namespace.limits.bounds(server).max_payload);
             self.invoker.keep_warm(&namespace.name, namespace.limits.keep_warm());
+            self.accounts.of(&namespace.name).learn_created(namespace.created);
         }
         Ok(())
     }
@@ -253,10 +269,6 @@ impl Controller {
         };
         self.detached(deleting).await
     }
-}
-
-fn new_namespace(name: NamespaceName, limits: NamespaceLimits) -> Namespace {
-    Namespace { name, limits, blocked: false, created: Timestamp::now() }
 }
 
 fn record_of(key: &ApiKey, namespace: NamespaceName, subject: &str) -> KeyRecord {

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use flint_store::QueuedCall;
+use flint_store::{Lease, QueuedCall};
 use tokio::sync::oneshot;
 
 use crate::{
@@ -90,10 +90,10 @@ impl Controller {
             cause: None,
             promised: true,
         };
-        self.accepted.leased().insert(asked.id);
-        let lease = self.config.asynchronous.lease;
-        if let Err(error) = self.stores.queue.enqueue_begun(queued, &self.accepted.owner, lease).await {
-            self.accepted.leased().remove(&asked.id);
+        let (lease, time) = (Lease::first(asked.id), self.config.asynchronous.lease);
+        self.accepted.leased().insert(lease);
+        if let Err(error) = self.stores.queue.enqueue_begun(queued, &self.accepted.owner, time).await {
+            self.accepted.leased().remove(&lease);
             tracing::error!(activation = %asked.id, %error, "a call that goes on is lost without a record if the server dies");
         }
     }
@@ -119,7 +119,7 @@ impl Controller {
         let (namespace, subject) = (call.namespace.clone(), call.subject.as_ref().to_owned());
         let path = call.callable.function.path.clone();
         let verdict = Verdict::not_provisioned(why);
-        let record = of_nothing(call.id, namespace, subject, path, verdict, Vec::new());
+        let record = of_nothing(call.id, namespace, subject, path, verdict, Vec::new(), call.created);
         self.end_late(late, call, record, place).await;
     }
 
@@ -130,7 +130,7 @@ impl Controller {
         let kept = place.account().check_open().is_err() || self.keep(record).await;
         drop(place);
         if kept {
-            self.finish(call.id).await;
+            self.finish(Lease::first(call.id)).await;
         }
     }
 }

@@ -85,7 +85,7 @@ pub(crate) fn of_attempt(
         logs.push(truncated_line(function.limits.logs, now_us()));
     }
     logs.extend(verdict.note_lines(now_us));
-    let duration_us = draft.duration_us();
+    let (start, duration_us) = (draft.start.max(call.created), draft.duration_us());
     let mut annotations = call.callable.annotations.clone();
     if call.cause.is_some() {
         annotations.set("causedBy", "sequence");
@@ -99,8 +99,8 @@ pub(crate) fn of_attempt(
         kind: Some(function.kind.clone()),
         subject: call.subject.as_ref().to_owned(),
         cause: call.cause,
-        start: draft.start,
-        end: Timestamp::from_millis(draft.start.as_millis() + duration_us / 1000),
+        start,
+        end: Timestamp::from_millis(start.as_millis() + duration_us / 1000),
         duration_us,
         init_us: draft.init.map(micros),
         wait_us: draft.wait_us(),
@@ -125,6 +125,7 @@ pub(crate) fn without_logs(record: &mut Activation) -> Activation {
 }
 
 /// The record of an accepted call without a final attempt: its function is gone, or its attempts are used up.
+/// `created` is when its namespace was.
 pub(crate) fn of_nothing(
     id: ActivationId,
     namespace: NamespaceName,
@@ -132,8 +133,9 @@ pub(crate) fn of_nothing(
     path: FunctionPath,
     verdict: Verdict,
     attempts: Vec<Attempt>,
+    created: Timestamp,
 ) -> Activation {
-    let now = Timestamp::now();
+    let now = Timestamp::now().max(created);
     Activation {
         id,
         namespace,
@@ -168,7 +170,7 @@ pub(crate) fn of_trigger(
     response: Response,
     fired: Vec<FiredRule>,
 ) -> Activation {
-    let now = Timestamp::now();
+    let now = Timestamp::now().max(caller.namespace.created);
     Activation {
         id,
         namespace: caller.namespace.name.clone(),

@@ -21,7 +21,7 @@ use std::{
 
 use bytes::Bytes;
 use flint_model::{Activation, ActivationId, LogLine, LogStream, Timestamp};
-use flint_store::{ActivationLog, ActivationQuery, Page, QueuedCall, conformance::sample};
+use flint_store::{ActivationLog, ActivationQuery, Lease, Page, QueuedCall, conformance::sample};
 use flint_store_sqlite::{Retention, SqliteStore, StoreConfig};
 
 struct Options {
@@ -177,9 +177,9 @@ async fn enqueue(dir: &Path, seconds: u64) {
                         queue.enqueue(call, "bench", Duration::from_secs(60)).await.unwrap();
                         waits.push(before.elapsed());
                         if complete {
-                            queue.begin("bench", id).await.unwrap();
+                            queue.begin(Lease::first(id)).await.unwrap();
                             log.append(Activation { id, ..record.clone() });
-                            queue.complete(id).await.unwrap();
+                            queue.complete(Lease::first(id)).await.unwrap();
                         }
                         count.fetch_add(1, Relaxed);
                     }

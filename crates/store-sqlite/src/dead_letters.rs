@@ -8,8 +8,8 @@ use flint_model::{
     ActivationId, Attempt, ByteSize, DeadLetterReason, FunctionPath, NamespaceName, Timestamp,
 };
 use flint_store::{
-    ActivationLog, Buried, Clock, DeadLetter, DeadLetterBounds, DeadLetterUsage, DeadLetters, LetterQuery,
-    Page, Redrive, StoreError, WhenFull,
+    ActivationLog, Buried, Clock, DeadLetter, DeadLetterBounds, DeadLetterUsage, DeadLetters, Lease,
+    LetterQuery, Page, Redrive, StoreError, WhenFull,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
@@ -44,7 +44,7 @@ pub(crate) struct SqliteDeadLetters {
 
 /// A call to become a dead letter.
 struct Burial {
-    activation: ActivationId,
+    lease: Lease,
     reason: DeadLetterReason,
     failed: Option<Attempt>,
     bounds: DeadLetterBounds,
@@ -56,11 +56,13 @@ impl Burial {
         let fault = sql_fault(connection, "keeping a dead letter");
         let found: Option<(i64, Counted)> = connection
             .prepare_cached(
-                "SELECT number, namespace, state, size FROM calls WHERE activation = ?1 AND state <> 6",
+                "SELECT number, namespace, state, size FROM calls
+                 WHERE activation = ?1 AND lease = ?2 AND state IN (0, 4, 5)",
             )
             .and_then(|mut statement| {
                 let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, counted(row, 1)?));
-                statement.query_row([id_bytes(self.activation)], read).optional()
+                let one = params![id_bytes(self.lease.activation), self.lease.number];
+                statement.query_row(one, read).optional()
             })
             .map_err(&fault)?;
         let Some((number, call)) = found else { return Ok(Buried::default()) };
@@ -68,7 +70,7 @@ impl Burial {
         let size = call.size + failed.as_ref().map_or(0, |failed| failed.len() as u64);
         let dropped = self.make_room(connection, tally, &call.namespace, size).map_err(&fault)?;
         let Some(dropped) = dropped else {
-            let gone = delete(connection, self.activation).map_err(&fault)?;
+            let gone = delete(connection, self.lease.activation).map_err(&fault)?;
             gone.iter().for_each(|gone| tally.remove(gone));
             return Ok(Buried { kept: false, dropped: 1 });
         };
@@ -121,9 +123,9 @@ impl Burial {
 fn letter(connection: &Connection, row: &Row<'_>) -> Result<DeadLetter, StoreError> {
     let fault = sql_fault(connection, READING);
     let number = |column: usize| row.get::<_, i64>(column).map_err(&fault);
-    let reason: String = row.get(15).map_err(&fault)?;
+    let reason: String = row.get(16).map_err(&fault)?;
     let reason = reason.parse().map_err(|error| unreadable(connection, "a dead letter", error))?;
-    let (died, arguments) = (Timestamp::from_millis(number(14)? as u64), ByteSize::bytes(number(16)? as u64));
+    let (died, arguments) = (Timestamp::from_millis(number(15)? as u64), ByteSize::bytes(number(17)? as u64));
     let (_, leased) = read(connection, row)?;
     Ok(DeadLetter { call: leased.call, arguments, reason, died, attempts: leased.earlier })
 }
@@ -185,13 +187,13 @@ impl SqliteDeadLetters {
 impl DeadLetters for SqliteDeadLetters {
     async fn bury(
         &self,
-        activation: ActivationId,
+        lease: Lease,
         reason: DeadLetterReason,
         failed: Option<Attempt>,
         bounds: DeadLetterBounds,
     ) -> Result<Buried, StoreError> {
         self.log.flush().await?;
-        let burial = Burial { activation, reason, failed, bounds, now: millis_of(self.clock.now()) };
+        let burial = Burial { lease, reason, failed, bounds, now: millis_of(self.clock.now()) };
         let tally = Arc::clone(&self.tally);
         self.writer.run("keeping a dead letter", move |connection| burial.carry_out(connection, &tally)).await
     }

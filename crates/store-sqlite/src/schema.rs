@@ -204,6 +204,10 @@ const MIGRATIONS: &[&str] = &[
     UPDATE calls SET promised = 1
         WHERE max_attempts = 1 AND CASE WHEN json_valid(policy) THEN json_array_length(policy, '$.on') = 0 END;
     ",
+    // 13: which lease of a call is the current one. The leases before were those of earlier servers.
+    "
+    ALTER TABLE calls ADD COLUMN lease INTEGER NOT NULL DEFAULT 0; -- how many there were
+    ",
 ];
 
 /// The newest schema version, which this build writes and reads.
@@ -310,8 +314,8 @@ mod tests {
         while let Some(row) = rows.next().unwrap() {
             let (_, leased) = read(&connection, row).unwrap();
             assert_eq!(leased.call.policy, RetryPolicy { max_attempts: 4, ..RetryPolicy::default() });
-            assert_eq!((&*leased.call.arguments, row.get::<_, i64>(15).unwrap()), (&b"{}"[..], 258));
-            states.push(row.get::<_, i64>(14).unwrap());
+            assert_eq!((&*leased.call.arguments, row.get::<_, i64>(16).unwrap()), (&b"{}"[..], 258));
+            states.push(row.get::<_, i64>(15).unwrap());
         }
         assert_eq!(states, [2, 7, 0]);
     }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use common::{count, open, record};
 use flint_store::{
     Expected, StoreError,
-    conformance::sample::{LONG, call, function, inhabit},
+    conformance::sample::{LONG, call, everybody, function, inhabit},
 };
 use tempfile::TempDir;
 
@@ -115,8 +115,9 @@ async fn writes_are_refused_whole_and_accepted_again_when_there_is_space() {
     let store = open(&disk.data(), 1 << 20);
     assert_eq!(store.queue().depth(None).await.unwrap(), accepted.len() + 1);
     assert_eq!(store.queue().release_all_except("b").await.unwrap(), accepted.len() + 1);
-    for id in accepted {
-        store.queue().complete(id).await.unwrap();
+    for leased in store.queue().lease("b", accepted.len(), LONG, everybody()).await.unwrap() {
+        assert!(accepted.contains(&leased.call.activation));
+        assert!(store.queue().complete(leased.lease).await.unwrap());
     }
     assert_eq!(store.queue().depth(None).await.unwrap(), 1);
     assert_eq!(store.catalog().all_functions().await.unwrap().len(), written + 1);

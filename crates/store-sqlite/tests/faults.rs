@@ -13,7 +13,7 @@ use bytes::Bytes;
 use common::{ALL, count, log_files, open, record};
 use flint_model::{Activation, Feed, Timestamp};
 use flint_store::{
-    ActivationQuery, DeadLetterBounds, Expected, StoreError,
+    ActivationQuery, DeadLetterBounds, Expected, Lease, StoreError,
     conformance::sample::{LONG, PLENTY, call, everybody, feed, function, inhabit, namespace_name, trigger},
 };
 use flint_store_sqlite::{SqliteStore, StoreConfig};
@@ -442,6 +442,7 @@ async fn a_call_that_cannot_be_read_holds_up_no_others() {
         "namespace = CAST(x'67ff' AS TEXT)",
         "namespace = CAST('guest' AS BLOB)",
         "activation = x'00' || activation",
+        "lease = 'many'",
         "size = 'many'",
     ];
     let queue = store.queue();
@@ -557,7 +558,8 @@ async fn a_dead_letter_that_cannot_be_read_is_left_out_of_lists() {
             when_full: flint_store::WhenFull::DropOldest,
         };
         let reason = flint_model::DeadLetterReason::AttemptsUsed;
-        store.dead_letters().bury(letter.activation, reason, None, bounds).await.unwrap();
+        let lease = Lease::first(letter.activation);
+        assert!(store.dead_letters().bury(lease, reason, None, bounds).await.unwrap().kept);
     }
     let database = rusqlite::Connection::open(dir.path().join("flint.db")).unwrap();
     let one = letters[0].activation;

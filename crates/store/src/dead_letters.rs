@@ -6,7 +6,7 @@ use flint_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Page, QueuedCall, StoreError};
+use crate::{Lease, Page, QueuedCall, StoreError};
 
 /// An accepted call that failed for good, kept for its owner to look at and to run again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,12 +88,12 @@ pub struct DeadLetterUsage {
 /// Dead letters. A call of the [`Queue`](crate::Queue) becomes one in the same transaction that ends it there, and back.
 #[async_trait]
 pub trait DeadLetters: Send + Sync {
-    /// Keeps a call that failed for good as a letter, within `bounds`. `failed` is its last attempt, where the queue does not have that yet. Takes
+    /// Keeps a call that failed for good as a letter, within `bounds`, and ends its lease. `failed` is its last attempt, where the queue does not have that yet. Takes
     /// effect only when every record appended to the [`ActivationLog`](crate::ActivationLog) before is durable (or was shed), and is an error
-    /// where they cannot be made durable; committed and fsynced on return. Nothing happens, and nothing counts as dropped, when the queue does not have the call.
+    /// where they cannot be made durable; committed and fsynced on return. Nothing happens, and it is neither kept nor dropped, when the lease is over.
     async fn bury(
         &self,
-        activation: ActivationId,
+        lease: Lease,
         reason: DeadLetterReason,
         failed: Option<Attempt>,
         bounds: DeadLetterBounds,

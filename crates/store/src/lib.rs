@@ -36,6 +36,6 @@ pub use error::StoreError;
 pub use feeds::Feeds;
 pub use key_value::{BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage};
 pub use page::Page;
-pub use queue::{CallPhase, CallState, Holds, LeasedCall, Places, Queue, QueuedCall, Waiting};
+pub use queue::{CallPhase, CallState, Holds, Lease, LeasedCall, Places, Queue, QueuedCall, Waiting};
 pub use secrets::Secrets;
 pub use versions::{Kept, Replacing, Versions};

@@ -33,11 +33,30 @@ pub struct QueuedCall {
     pub promised: bool,
 }
 
+/// One lease of a call. Whatever is done with a call that somebody has names the lease it is done under, so that who had the call before changes
+/// nothing about it any more: not even the same server, to which it may come back as the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// The call.
+    pub activation: ActivationId,
+    /// Counts the leases of that call, from 1.
+    pub number: u32,
+}
+
+impl Lease {
+    /// The one with which a call is accepted.
+    pub fn first(activation: ActivationId) -> Self {
+        Self { activation, number: 1 }
+    }
+}
+
 /// A call that one server may run until its lease ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeasedCall {
     /// The call.
     pub call: QueuedCall,
+    /// What it is done under.
+    pub lease: Lease,
     /// The attempt that would begin next, from 1.
     pub attempt: u32,
     /// The outcomes of earlier attempts. One whose server died is there as `lease expired` or `server restarted`.
@@ -82,8 +101,8 @@ pub struct CallState {
 /// How many further calls of a namespace may be leased.
 pub type Places = Arc<dyn Fn(&NamespaceName) -> usize + Send + Sync>;
 
-/// Whether a server holds a call in memory: it waits there for its turn, or runs.
-pub type Holds = Arc<dyn Fn(ActivationId) -> bool + Send + Sync>;
+/// Whether a server holds a call in memory under this lease: it waits there for its turn, or runs.
+pub type Holds = Arc<dyn Fn(Lease) -> bool + Send + Sync>;
 
 /// Calls that have failed before or were given back, and that nobody holds: waiting for their delay, or for a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,17 +128,21 @@ pub struct Waiting {
 ///
 /// `owner` names one run of a server: after a restart it has another name.
 ///
+/// A [`Lease`] is over when calls are asked for after its time, with its server ([`Self::release_all_except`]), or with what ends it:
+/// [`Self::complete`], [`Self::retry`], [`Self::give_back`], [`DeadLetters::bury`](crate::DeadLetters::bury). What is done under one that is over does
+/// nothing, and says so.
+///
 /// A write is durable (committed and fsynced) when its method returns, unless the method says otherwise; concurrent writes share a commit.
 #[async_trait]
 pub trait Queue: Send + Sync {
-    /// Accepts a call and leases it to `owner` at once. [`StoreError::Conflict`] when the activation was accepted before,
+    /// Accepts a call and leases it to `owner` at once, with its [first lease](Lease::first). [`StoreError::Conflict`] when the activation was accepted before,
     /// [`StoreError::NoNamespace`] when its namespace does not exist.
     async fn enqueue(&self, call: QueuedCall, owner: &str, lease: Duration) -> Result<(), StoreError>;
 
     /// Accepts a call that is due at once, without a lease.
     async fn enqueue_due(&self, call: QueuedCall) -> Result<(), StoreError>;
 
-    /// Accepts a call whose only attempt `owner` has begun already. That attempt counts: if it does not end, the call is exhausted.
+    /// Accepts a call whose only attempt `owner` has begun already, under its [first lease](Lease::first). That attempt counts: if it does not end, the call is exhausted.
     async fn enqueue_begun(&self, call: QueuedCall, owner: &str, lease: Duration) -> Result<(), StoreError>;
 
     /// Accepts several calls in one commit, all of them or none: as [`Self::enqueue`] does for the owner and lease of `holder`, or as
@@ -156,57 +179,42 @@ pub trait Queue: Send + Sync {
     /// When the next call that failed before becomes due; a time in the past if one is due already.
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
 
-    /// Counts an attempt; to be called right before it is made. `false`, and nothing is counted, when `owner` does not hold the call or has begun
-    /// it already: then it must not run it.
-    async fn begin(&self, owner: &str, activation: ActivationId) -> Result<bool, StoreError>;
+    /// Counts an attempt; to be called right before it is made. `false`, and nothing is counted, when the lease is over or has begun the call
+    /// already: then the call must not be run.
+    async fn begin(&self, lease: Lease) -> Result<bool, StoreError>;
 
-    /// Extends the leases of calls that still wait or run; calls that `owner` does not hold are skipped.
-    async fn extend(
-        &self,
-        owner: &str,
-        activations: &[ActivationId],
-        lease: Duration,
-    ) -> Result<(), StoreError>;
+    /// Extends leases of calls that still wait or run to `time` from now. Those that are over are skipped; returns how many are not.
+    async fn extend(&self, leases: &[Lease], time: Duration) -> Result<usize, StoreError>;
 
     /// Removes a call that is over and whose record was appended. Takes effect only when every record appended to the
     /// [`ActivationLog`](crate::ActivationLog) before is durable (or was shed), so that no crash loses both the call and its record; where they
-    /// cannot be made durable, it is an error and nothing has changed. Need not be durable on return (after a crash before the commit the call runs again), but later operations on the queue see it. An unknown call is no
-    /// error.
-    async fn complete(&self, activation: ActivationId) -> Result<(), StoreError>;
+    /// cannot be made durable, it is an error and nothing has changed. Need not be durable on return (after a crash before the commit the call runs again), but later operations on the queue see it. `false`, and the call is
+    /// left as it is, when the lease is over.
+    async fn complete(&self, lease: Lease) -> Result<bool, StoreError>;
 
-    /// Records a failed attempt, and makes the call due again after `delay`, or exhausted when this was the last one. With `anew`, a composition
-    /// then starts over from its first step. `false`, and the call is left as it is, when it is not begun.
+    /// Records the failure of the attempt begun under this lease, and makes the call due again after `delay`, or exhausted when this was the last
+    /// one. With `anew`, a composition then starts over from its first step. `false`, and the call is left as it is, when the lease is over or has
+    /// not begun it.
     async fn retry(
         &self,
-        activation: ActivationId,
+        lease: Lease,
         failed: Attempt,
         delay: Duration,
         anew: bool,
     ) -> Result<bool, StoreError>;
 
-    /// Gives up the lease of a call that was not begun; it is due again after `delay`. Need not be durable on return. A call that `owner` does not
-    /// hold is left as it is.
-    async fn give_back(
-        &self,
-        owner: &str,
-        activation: ActivationId,
-        delay: Duration,
-    ) -> Result<(), StoreError>;
+    /// Gives up the lease of a call that was not begun; it is due again after `delay`. Need not be durable on return. `false`, and the call is left
+    /// as it is, when the lease is over or has begun it.
+    async fn give_back(&self, lease: Lease, delay: Duration) -> Result<bool, StoreError>;
 
-    /// The same for a call that the host of `owner` cannot run: until it is due, [`Self::find`] tells `why`.
-    async fn put_off(
-        &self,
-        owner: &str,
-        activation: ActivationId,
-        delay: Duration,
-        why: &str,
-    ) -> Result<(), StoreError>;
+    /// The same for a call that the host of the lease's owner cannot run: until it is due, [`Self::find`] tells `why`.
+    async fn put_off(&self, lease: Lease, delay: Duration, why: &str) -> Result<bool, StoreError>;
 
     /// Ends the leases, and the attempts begun, of all owners but this one; to be called at the start of a server, when earlier owners are known to
     /// be gone. Returns how many leases there were. Exhausted calls that were handed out and not completed will be handed out again.
     async fn release_all_except(&self, owner: &str) -> Result<usize, StoreError>;
 
-    /// Exhausted calls, each handed out once: the caller records their failure, then [buries](crate::DeadLetters::bury) or
+    /// Exhausted calls, each handed out once and under a lease that does not expire: the caller records their failure, then [buries](crate::DeadLetters::bury) or
     /// [completes](Self::complete) them. `attempt` is the last one, and `earlier` has all of them, the last included.
     async fn take_exhausted(&self, limit: usize) -> Result<Vec<LeasedCall>, StoreError>;
 

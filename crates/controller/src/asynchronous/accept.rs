@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flint_model::{ActivationId, Feed};
-use flint_store::{QueuedCall, StoreError};
+use flint_model::Feed;
+use flint_store::{Lease, QueuedCall, StoreError};
 
 use super::state::Held;
 use crate::{Answer, Controller, ControllerError, in_flight::InFlight};
@@ -37,9 +37,10 @@ impl Controller {
         let room = self.accepted.room(&queued.namespace, queued.arguments.len());
         match room {
             Some(room) => {
-                self.take(queued.clone()).await?;
+                let lease = self.take(queued.clone()).await?;
                 self.hold(Held {
                     call: queued,
+                    lease,
                     attempt: 1,
                     earlier: Vec::new(),
                     arrived,
@@ -75,21 +76,21 @@ impl Controller {
     }
 
     /// Accepts a call that this server holds from the beginning.
-    pub(crate) async fn take(&self, call: QueuedCall) -> Result<(), ControllerError> {
-        let id = call.activation;
-        self.accepted.leased().insert(id);
-        let lease = self.config.asynchronous.lease;
-        if let Err(error) = self.stores.queue.enqueue(call, &self.accepted.owner, lease).await {
-            self.accepted.leased().remove(&id);
+    pub(crate) async fn take(&self, call: QueuedCall) -> Result<Lease, ControllerError> {
+        let lease = Lease::first(call.activation);
+        self.accepted.leased().insert(lease);
+        let time = self.config.asynchronous.lease;
+        if let Err(error) = self.stores.queue.enqueue(call, &self.accepted.owner, time).await {
+            self.accepted.leased().remove(&lease);
             return Err(error.into());
         }
-        Ok(())
+        Ok(lease)
     }
 
     /// A call's record is written: the call can be removed from the queue.
-    pub(crate) async fn finish(&self, id: ActivationId) {
+    pub(crate) async fn finish(&self, lease: Lease) {
         // This fails only if the server has stopped; the call is then run again.
-        let _ = self.accepted.finished.send(id).await;
+        let _ = self.accepted.finished.send(lease).await;
     }
 
     /// Accepts several calls in one commit: when this returns, all of them are durable, or none is. The same
@@ -111,21 +112,22 @@ impl Controller {
         let accepted = &self.accepted;
         match rooms {
             Some(rooms) => {
-                let ids: Vec<_> = queued.iter().map(|call| call.activation).collect();
-                accepted.leased().extend(&ids);
+                let leases: Vec<_> = queued.iter().map(|call| Lease::first(call.activation)).collect();
+                accepted.leased().extend(&leases);
                 let holder = (accepted.owner.as_str(), self.config.asynchronous.lease);
                 if let Err(error) = self.commit_all(queued, Some(holder), goes_on).await {
                     let mut leased = accepted.leased();
-                    leased.retain(|id| !ids.contains(id));
+                    leased.retain(|lease| !leases.contains(lease));
                     return Err(error.into());
                 }
                 for (Accepting { call, arrived, api_key, recorded, in_flight }, room) in
                     calls.into_iter().zip(rooms)
                 {
-                    let recorded = Some(recorded);
+                    let (lease, recorded) = (Lease::first(call.activation), Some(recorded));
                     let (attempt, earlier, running) = (1, Vec::new(), None);
                     self.hold(Held {
                         call,
+                        lease,
                         attempt,
                         earlier,
                         arrived,

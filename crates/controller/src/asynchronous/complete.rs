@@ -2,8 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flint_model::ActivationId;
-use flint_store::StoreError;
+use flint_store::{Lease, StoreError};
 use futures_util::future::join_all;
 
 use crate::Controller;
@@ -33,19 +32,20 @@ impl Controller {
         }
     }
 
-    async fn complete_batch(&self, batch: &[ActivationId]) {
+    async fn complete_batch(&self, batch: &[Lease]) {
         let (mut batch, mut is_last) = (batch.to_vec(), false);
         loop {
             if !self.flush_records(batch.len()).await {
                 return;
             }
             // Concurrently, so that the store can group them into one commit.
-            let completing = batch.iter().map(|id| async move {
-                let error = self.stores.queue.complete(*id).await.err();
+            let completing = batch.iter().map(|lease| async move {
+                // One that the queue does not have under its lease is gone with its namespace, or was never there.
+                let error = self.stores.queue.complete(*lease).await.err();
                 if error.is_none() {
-                    self.accepted.leased().remove(id);
+                    self.accepted.leased().remove(lease);
                 }
-                error.map(|error| (*id, error))
+                error.map(|error| (*lease, error))
             });
             let failed: Vec<_> = join_all(completing).await.into_iter().flatten().collect();
             if failed.is_empty() || is_last {
@@ -54,7 +54,7 @@ impl Controller {
             // Others' records, which are written first as well, may have failed meanwhile; if they are written now,
             // these calls are removed at the next attempt, or there is another reason.
             is_last = self.stores.activations.flush().await.is_ok();
-            batch = failed.into_iter().map(|(id, _)| id).collect();
+            batch = failed.into_iter().map(|(lease, _)| lease).collect();
         }
     }
 
@@ -71,10 +71,11 @@ impl Controller {
         true
     }
 
-    fn leave_to_run_again(&self, failed: &[(ActivationId, StoreError)]) {
-        for (id, error) in failed {
+    fn leave_to_run_again(&self, failed: &[(Lease, StoreError)]) {
+        for (lease, error) in failed {
+            let id = lease.activation;
             tracing::error!(activation = %id, %error, "a finished call stays in the queue and will run again");
-            self.accepted.leased().remove(id);
+            self.accepted.leased().remove(lease);
         }
     }
 }

@@ -177,10 +177,10 @@ impl Controller {
         let leased = self.stores.queue.lease_again(owner, limit, lease, places).await?;
         let count = leased.len();
         for leased in leased {
-            let id = leased.call.activation;
+            let without_place = leased.lease;
             if !self.hold_leased(leased, rooms, |account| account.admit_again(at_once)) {
                 // Another call has taken the place meanwhile.
-                self.stores.queue.give_back(owner, id, NO_PLACE).await?;
+                self.stores.queue.give_back(without_place, NO_PLACE).await?;
             }
         }
         Ok(count)
@@ -193,21 +193,18 @@ impl Controller {
         rooms: &mut Vec<Room>,
         place: impl FnOnce(&Arc<Account>) -> Option<InFlight>,
     ) -> bool {
-        let LeasedCall { call, attempt, earlier } = leased;
-        // The lease could not be extended in time, but this server still holds the call.
-        if self.accepted.leased().contains(&call.activation) {
-            return true;
-        }
+        let LeasedCall { call, lease, attempt, earlier } = leased;
         let Some(in_flight) = place(&self.accounts.of(&call.namespace)) else { return false };
         let Some(mut room) = rooms.pop() else { return false };
         room.give_to(&call.namespace);
-        self.accepted.leased().insert(call.activation);
+        self.accepted.leased().insert(lease);
         let waited = self.stores.clock.now().as_millis().saturating_sub(call.accepted.as_millis());
         let now = Instant::now();
         let arrived = now.checked_sub(Duration::from_millis(waited)).unwrap_or(now);
         let api_key = self.accepted.keys.take(call.activation);
         self.hold(Held {
             call,
+            lease,
             attempt,
             earlier,
             arrived,
@@ -252,12 +249,12 @@ impl Controller {
 
     /// `false` if the server stops before the record is kept.
     async fn give_up_one(&self, exhausted: LeasedCall) -> Result<bool, ControllerError> {
-        let LeasedCall { call, earlier: attempts, .. } = exhausted;
+        let LeasedCall { call, lease, earlier: attempts, .. } = exhausted;
         let reason = DeadLetterReason::AttemptsUsed;
         let recorded = self.record_of(&call).await;
         // The last attempt may have ended with a record, without the queue being told.
         if recorded.as_ref().is_some_and(|record| settle::dead_letter_reason(record).is_none()) {
-            self.stores.queue.complete(call.activation).await?;
+            self.stores.queue.complete(lease).await?;
             return Ok(true);
         }
         let last = attempts.last().map_or("unknown", |attempt| attempt.ended_by.as_str());
@@ -265,15 +262,16 @@ impl Controller {
         // Present already if only the letter could not be kept last time.
         if recorded.is_none() && (call.promised || self.keeps_records(&call.namespace).await) {
             let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
-            let path = call.path.clone();
-            let mut record = of_nothing(call.activation, namespace, subject, path, verdict, attempts);
+            let (path, created) = (call.path.clone(), self.accounts.of(&call.namespace).created());
+            let mut record =
+                of_nothing(call.activation, namespace, subject, path, verdict, attempts, created);
             record.cause = call.cause;
             record.annotations.set(settle::DEAD_LETTER, reason.as_str());
             if !self.keep(record).await {
                 return Ok(false);
             }
         }
-        self.bury(&call, reason, None).await?;
+        self.bury(&call, lease, reason, None).await?;
         Ok(true)
     }
 
@@ -289,7 +287,7 @@ impl Controller {
             if held.is_empty() {
                 continue;
             }
-            if let Err(error) = self.stores.queue.extend(&self.accepted.owner, &held, lease).await {
+            if let Err(error) = self.stores.queue.extend(&held, lease).await {
                 tracing::error!(%error, calls = held.len(), "leases could not be extended; these calls may run twice");
             }
         }

@@ -78,11 +78,16 @@ pub(super) fn next(call: &QueuedCall, attempt: u32, now: Timestamp) -> Next {
     }
 }
 
+/// When an attempt may begin at the latest, if there is such a time.
+pub(super) fn latest(call: &QueuedCall) -> Option<Timestamp> {
+    let most = call.policy.max_age?.as_millis() as u64;
+    Some(Timestamp::from_millis(call.accepted.as_millis().saturating_add(most)))
+}
+
 /// Whether an attempt that begins `delay` from now would be too late.
 pub(super) fn is_too_old(call: &QueuedCall, now: Timestamp, delay: Duration) -> bool {
-    let begins = now.as_millis().saturating_add(delay.as_millis() as u64);
-    let age = Duration::from_millis(begins.saturating_sub(call.accepted.as_millis()));
-    call.policy.max_age.is_some_and(|most| age > most)
+    let begins = Timestamp::from_millis(now.as_millis().saturating_add(delay.as_millis() as u64));
+    latest(call).is_some_and(|latest| begins > latest)
 }
 
 /// The delay of a call that this host cannot run now, a quarter of its age; `None` if it is not to wait that

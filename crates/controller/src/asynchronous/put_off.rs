@@ -47,8 +47,10 @@ impl Controller {
         let id = held.call.activation;
         self.metrics.async_put_off();
         let released = self.let_go(held);
-        match self.stores.queue.put_off(&self.accepted.owner, id, delay, &why).await {
-            Ok(()) => self.let_wait(released),
+        match self.stores.queue.put_off(released.lease, delay, &why).await {
+            Ok(true) => self.let_wait(released),
+            // Its lease has expired meanwhile.
+            Ok(false) => self.left_to_queue(released),
             // Its lease expires, and the call comes back then.
             Err(error) => {
                 tracing::error!(activation = %id, %error, "a call could not be put off");

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use flint_executor::{Body, CallEnd};
 use flint_invoker::{Before, Refusal};
-use flint_model::{Activation, ActivationId, DeadLetterReason, NamespaceName};
+use flint_model::{Activation, DeadLetterReason, NamespaceName};
 use flint_store::{CompositionStep, QueuedCall};
 
 use super::{
@@ -54,7 +54,7 @@ impl Controller {
             End::Ended(ended) => self.settle(held, recorded, ended).await,
             End::GivenUp(record, reason) => self.give_up_call(held, recorded, record, reason, false).await,
             End::PutOff(put_off) => self.put_off(held, put_off).await,
-            End::Left => drop(self.accepted.leased().remove(&id)),
+            End::Left => drop(self.accepted.leased().remove(&held.lease)),
             End::Lost => {
                 tracing::warn!(activation = %id, "a waiting call's lease is lost; it is left to the queue");
                 self.leave_to_queue(held);
@@ -73,10 +73,6 @@ impl Controller {
             // The journal counts, whatever is at the path now.
             Ok(Some(step)) => self.compose_to_an_end(held, Beginning::Step(step), recorded).await,
             Ok(None) if let Some(end) = self.ended_before(&held.call, held.attempt).await => end,
-            Ok(None) if policy::is_too_old(&held.call, self.stores.clock.now(), Duration::ZERO) => {
-                let most = held.call.policy.max_age.unwrap_or_default();
-                End::GivenUp(nothing(held, Verdict::too_old(most)), DeadLetterReason::TooOld)
-            }
             Ok(None) => self.run_when_there_is_room(held, recorded).await,
             Err(error) => failed(held, &error),
         }
@@ -103,7 +99,7 @@ impl Controller {
     async fn begun(&self, held: &Held) -> Result<Option<CompositionStep>, ControllerError> {
         match held.is_fresh() {
             true => Ok(None),
-            false => Ok(self.stores.compositions.take_up(held.call.activation).await?),
+            false => Ok(self.stores.compositions.take_up(held.lease).await?),
         }
     }
 
@@ -129,10 +125,13 @@ impl Controller {
         let id = held.call.activation;
         let mut pause = BUSY.0;
         loop {
+            if let Some(end) = self.too_old(held) {
+                return end;
+            }
             match self.run_once(held, recorded).await {
                 Ok(end) => return end,
                 Err(Refusal::ShuttingDown) => return End::Left,
-                Err(Refusal::Withdrawn) => return End::Lost,
+                Err(Refusal::Withdrawn) => return self.too_old(held).unwrap_or(End::Lost),
                 Err(refusal) => tracing::debug!(activation = %id, %refusal, "waits for its turn"),
             }
             tokio::select! {
@@ -142,11 +141,23 @@ impl Controller {
         }
     }
 
-    /// Counts the attempt once the call has its instance.
-    fn beginning(&self, id: ActivationId) -> Before {
-        let (queue, owner) = (Arc::clone(&self.stores.queue), self.accepted.owner.clone());
+    /// The end of a call that is too old for an attempt to begin.
+    fn too_old(&self, held: &Held) -> Option<End> {
+        let most = held.call.policy.max_age?;
+        policy::is_too_old(&held.call, self.stores.clock.now(), Duration::ZERO)
+            .then(|| End::GivenUp(nothing(held, Verdict::too_old(most)), DeadLetterReason::TooOld))
+    }
+
+    /// Counts the attempt once the call has its instance, unless it has become too old while it waited.
+    fn beginning(&self, held: &Held) -> Before {
+        let (queue, clock) = (Arc::clone(&self.stores.queue), Arc::clone(&self.stores.clock));
+        let (lease, latest) = (held.lease, policy::latest(&held.call));
         Before(Box::pin(async move {
-            queue.begin(&owner, id).await.unwrap_or_else(|error| {
+            if latest.is_some_and(|latest| clock.now() > latest) {
+                return false;
+            }
+            queue.begin(lease).await.unwrap_or_else(|error| {
+                let id = lease.activation;
                 tracing::error!(activation = %id, %error, "an attempt could not be counted; trying later");
                 false
             })
@@ -185,6 +196,7 @@ impl Controller {
             place: api_key.is_some().then(|| held.in_flight.share()),
             namespace: call.namespace.clone(),
             account: held.in_flight.account().number,
+            created: held.in_flight.account().created(),
             subject: call.subject.as_str().into(),
             transaction: call.transaction.as_str().into(),
             arrived: held.arrived,
@@ -197,15 +209,14 @@ impl Controller {
         let _calls_back = self.calls_back(&admitted);
         let (draft, verdict, end) = match admitted.callable.defaults.merge(call.arguments.clone()) {
             Err(error) => refused(&error),
-            Ok(arguments) => match self
-                .attempt(&admitted, Body::Full(arguments), None, Some(self.beginning(call.activation)))
-                .await
-            {
-                Attempted::Refused(refusal) => return Err(refusal),
-                Attempted::Over { draft, verdict, end } => (draft, verdict, end),
-                // Impossible for a caller that wants JSON.
-                Attempted::Streaming { .. } => refused(&ControllerError::Internal("a stream".into())),
-            },
+            Ok(arguments) => {
+                match self.attempt(&admitted, Body::Full(arguments), None, Some(self.beginning(held))).await {
+                    Attempted::Refused(refusal) => return Err(refusal),
+                    Attempted::Over { draft, verdict, end } => (draft, verdict, end),
+                    // Impossible for a caller that wants JSON.
+                    Attempted::Streaming { .. } => refused(&ControllerError::Internal("a stream".into())),
+                }
+            }
         };
         if let Some(put_off) = self.puts_off(call, &verdict).await {
             return Ok(End::PutOff(put_off));
@@ -226,7 +237,9 @@ impl End {
 fn nothing(held: &Held, verdict: Verdict) -> Activation {
     let call = &held.call;
     let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
-    of_nothing(call.activation, namespace, subject, call.path.clone(), verdict, held.earlier.clone())
+    let (path, attempts, created) =
+        (call.path.clone(), held.earlier.clone(), held.in_flight.account().created());
+    of_nothing(call.activation, namespace, subject, path, verdict, attempts, created)
 }
 
 /// The end of a call whose action could not be resolved.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use flint_model::{Activation, ActivationId, Attempt, DeadLetterReason, FailureKind};
-use flint_store::{QueuedCall, StoreError};
+use flint_store::{Lease, QueuedCall, StoreError};
 
 use super::{
     policy::{self, Next},
@@ -34,6 +34,7 @@ pub(super) struct Ended {
 
 /// What a call still takes that this server holds no longer.
 pub(super) struct Released {
+    pub(super) lease: Lease,
     attempt: u32,
     in_flight: InFlight,
     room: Room,
@@ -58,7 +59,8 @@ impl Controller {
         let Some(kind) = failed else { return self.over(held, recorded, record).await };
         // A failure before there was an instance counts as an attempt too, as does a whole composition. An
         // attempt that is already counted is not counted twice.
-        if let Err(error) = self.stores.queue.begin(&self.accepted.owner, held.call.activation).await {
+        let counted = self.stores.queue.begin(held.lease).await;
+        if let Err(error) = &counted {
             tracing::error!(activation = %held.call.activation, %error, "an attempt could not be counted");
         }
         let now = self.stores.clock.now();
@@ -75,11 +77,13 @@ impl Controller {
                 let failed = self.write_attempt(&held, recorded, kind, record).await;
                 self.metrics.async_retried();
                 let released = self.let_go(held);
-                match self.stores.queue.retry(id, failed, delay, composition).await {
+                match self.stores.queue.retry(released.lease, failed, delay, composition).await {
                     Ok(true) => self.let_wait(released),
                     // It could not be counted: its lease expires, and the call comes back as one without an
                     // attempt.
-                    Ok(false) => self.left_to_queue(released),
+                    Ok(false) if counted.is_err() => self.left_to_queue(released),
+                    // Its lease has expired meanwhile: the attempt is counted, and the next one may have begun.
+                    Ok(false) => self.let_wait(released),
                     // Its lease expires, and the call comes back then.
                     Err(error) => {
                         tracing::error!(activation = %id, %error, "a failed attempt could not be written down");
@@ -95,12 +99,12 @@ impl Controller {
     pub(super) async fn over(&self, held: Held, recorded: bool, record: Activation) {
         if recorded && !self.keep(record).await {
             // The next run of the server executes it again.
-            self.accepted.leased().remove(&held.call.activation);
+            self.accepted.leased().remove(&held.lease);
             return;
         }
-        let Held { call, attempt, in_flight, room, .. } = held;
+        let Held { lease, attempt, in_flight, room, .. } = held;
         drop((in_flight, room));
-        self.finish(call.activation).await;
+        self.finish(lease).await;
         self.look_for_more(attempt);
     }
 
@@ -113,20 +117,20 @@ impl Controller {
         reason: DeadLetterReason,
         attempted: bool,
     ) {
-        let Held { call, attempt, in_flight, room, .. } = held;
+        let Held { call, lease, attempt, in_flight, room, .. } = held;
         record.cause = record.cause.or(call.cause);
         let kind = policy::failure(record.response.status, record.timed_out).unwrap_or(FailureKind::Platform);
         let failed = attempted.then(|| Attempt::new(record.start, ended_by(kind, &record)));
         record.annotations.set(DEAD_LETTER, reason.as_str());
         if recorded && !self.keep(record).await {
-            self.accepted.leased().remove(&call.activation);
+            self.accepted.leased().remove(&lease);
             return;
         }
-        if let Err(error) = self.bury(&call, reason, failed).await {
+        if let Err(error) = self.bury(&call, lease, reason, failed).await {
             // It stays in the queue, and is found again when its lease expires or the server restarts.
             tracing::error!(activation = %call.activation, %error, "a dead letter could not be kept");
         }
-        self.accepted.leased().remove(&call.activation);
+        self.accepted.leased().remove(&lease);
         drop((in_flight, room));
         self.look_for_more(attempt);
     }
@@ -135,13 +139,14 @@ impl Controller {
     pub(super) async fn bury(
         &self,
         call: &QueuedCall,
+        lease: Lease,
         reason: DeadLetterReason,
         failed: Option<Attempt>,
     ) -> Result<(), StoreError> {
         let id = call.activation;
         tracing::warn!(activation = %id, function = %call.path, reason = reason.as_str(), "accepted call given up");
         let bounds = self.config.dead_letters.bounds();
-        let buried = self.stores.dead_letters.bury(id, reason, failed, bounds).await?;
+        let buried = self.stores.dead_letters.bury(lease, reason, failed, bounds).await?;
         self.metrics.dead_letter(reason.as_str(), buried.kept, buried.dropped as u64);
         self.metrics.async_exhausted();
         Ok(())
@@ -191,10 +196,10 @@ impl Controller {
     /// This server holds the call no longer; its key is kept for whoever leases it next. To be called before
     /// the queue may hand the call out again: that may be at once, and it would not be held then.
     pub(super) fn let_go(&self, held: Held) -> Released {
-        let Held { call, attempt, api_key, in_flight, room, .. } = held;
+        let Held { call, lease, attempt, api_key, in_flight, room, .. } = held;
         self.keep_key(&call, api_key, in_flight.account());
-        self.accepted.leased().remove(&call.activation);
-        Released { attempt, in_flight, room }
+        self.accepted.leased().remove(&lease);
+        Released { lease, attempt, in_flight, room }
     }
 
     /// Leaves the call to the durable queue until its next attempt: it takes neither memory nor a place in
@@ -210,7 +215,7 @@ impl Controller {
         self.left_to_queue(released);
     }
 
-    pub(super) fn left_to_queue(&self, Released { attempt, in_flight, room }: Released) {
+    pub(super) fn left_to_queue(&self, Released { attempt, in_flight, room, .. }: Released) {
         let first = attempt == 1;
         if first {
             self.accepted.leave_one();

@@ -9,8 +9,8 @@ use std::{
     time::Instant,
 };
 
-use flint_model::{ActivationId, Attempt, ByteSize, NamespaceName};
-use flint_store::{Holds, LeasedCall, QueuedCall};
+use flint_model::{Attempt, ByteSize, NamespaceName};
+use flint_store::{Holds, Lease, LeasedCall, QueuedCall};
 use tokio::sync::{Notify, mpsc};
 use uuid::Uuid;
 
@@ -39,8 +39,8 @@ pub(crate) struct AcceptedCalls {
     waiting: Mutex<Turns<Held>>,
     /// Calls without attempts left that the queue has handed out and that are not given up yet.
     exhausted: Mutex<Vec<LeasedCall>>,
-    /// Calls leased to this server.
-    leased: Arc<Mutex<HashSet<ActivationId>>>,
+    /// Leases of this server.
+    leased: Arc<Mutex<HashSet<Lease>>>,
     /// Number of calls known to be in the durable queue only.
     left: AtomicUsize,
     /// Whether the next lease begins with retries.
@@ -51,13 +51,15 @@ pub(crate) struct AcceptedCalls {
     pub(crate) keys: Keys,
     /// Notified when calls may be leased.
     pub(super) hungry: Notify,
-    pub(super) finished: mpsc::Sender<ActivationId>,
-    pub(super) finishing: Mutex<Option<mpsc::Receiver<ActivationId>>>,
+    pub(super) finished: mpsc::Sender<Lease>,
+    pub(super) finishing: Mutex<Option<mpsc::Receiver<Lease>>>,
 }
 
 /// An accepted call held in memory.
 pub(crate) struct Held {
     pub(crate) call: QueuedCall,
+    /// What it is done under.
+    pub(crate) lease: Lease,
     /// The number of its next attempt, from 1.
     pub(crate) attempt: u32,
     pub(crate) earlier: Vec<Attempt>,
@@ -167,21 +169,21 @@ impl AcceptedCalls {
         let gone = self.waiting().remove(namespace);
         let mut leased = self.leased();
         for held in &gone {
-            leased.remove(&held.call.activation);
+            leased.remove(&held.lease);
         }
         drop(leased);
         drop(gone);
         self.keys.forget(namespace);
     }
 
-    pub(crate) fn leased(&self) -> MutexGuard<'_, HashSet<ActivationId>> {
+    pub(crate) fn leased(&self) -> MutexGuard<'_, HashSet<Lease>> {
         self.leased.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For the queue: tells whether this server holds a call.
+    /// For the queue: tells whether this server holds a call under a lease.
     pub(super) fn holds(&self) -> Holds {
         let leased = Arc::clone(&self.leased);
-        Arc::new(move |id| leased.lock().unwrap_or_else(PoisonError::into_inner).contains(&id))
+        Arc::new(move |lease| leased.lock().unwrap_or_else(PoisonError::into_inner).contains(&lease))
     }
 
     /// Counts one more call in the durable queue only.
@@ -212,6 +214,8 @@ fn kib(arguments: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use flint_model::ActivationId;
+
     use super::*;
 
     #[test]

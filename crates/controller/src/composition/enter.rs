@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use flint_executor::CallHead;
 use flint_model::{ActivationId, FunctionPath, Sequence};
-use flint_store::QueuedCall;
+use flint_store::{Lease, QueuedCall};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
@@ -71,8 +71,10 @@ impl Controller {
                 let (namespace, subject) = (caller.namespace.name.clone(), Arc::clone(&caller.subject));
                 let whose = Composition {
                     id,
+                    lease: Lease::first(id),
                     namespace,
                     account: place.account().number,
+                    created: caller.namespace.created,
                     subject,
                     transaction,
                     place: api_key.is_some().then(|| place.share()),
@@ -105,13 +107,13 @@ impl Controller {
     ) -> Result<Answer, ControllerError> {
         let id = whose.id;
         let namespace = self.hold_namespace(place.account()).await?;
-        self.take(queued).await?;
+        let lease = self.take(queued).await?;
         drop(namespace);
         // A caller that is still waiting does not need this signal.
         let _ = taken.send(());
         let Ok(mut record) = self.run_composition(&whose, progress, None).await else {
             // Whoever leases it next resumes it.
-            self.accepted.leased().remove(&id);
+            self.accepted.leased().remove(&lease);
             place.leave_to_queue(true);
             return Ok(Answer::Accepted(id));
         };
@@ -124,7 +126,7 @@ impl Controller {
         // Its caller need not wait for that.
         self.calls.spawn(async move {
             if !recorded || controller.keep(*record).await {
-                controller.finish(id).await;
+                controller.finish(lease).await;
             }
         });
         Ok(answer)

@@ -31,8 +31,10 @@ impl Controller {
         let call = &held.call;
         let whose = Composition {
             id: call.activation,
+            lease: held.lease,
             namespace: call.namespace.clone(),
             account: held.in_flight.account().number,
+            created: held.in_flight.account().created(),
             subject: call.subject.as_str().into(),
             transaction: call.transaction.as_str().into(),
             api_key: held.api_key.clone(),

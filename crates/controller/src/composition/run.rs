@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use flint_model::{Activation, ActivationId, Attempt, NamespaceName, Status};
-use flint_store::{QueuedCall, StoreError};
+use flint_model::{Activation, ActivationId, Attempt, NamespaceName, Status, Timestamp};
+use flint_store::{Lease, QueuedCall, StoreError};
 
 use super::{
     conductor::TOO_LONG as COMPOSITION_TOO_LONG,
@@ -24,9 +24,13 @@ const NO_COMPONENT: &str = "Sequence component does not exist.";
 pub(crate) struct Composition {
     /// Its own activation.
     pub(crate) id: ActivationId,
+    /// The lease under which its steps are journalled.
+    pub(crate) lease: Lease,
     /// The account and rights under which it runs.
     pub(crate) namespace: NamespaceName,
     pub(crate) account: AccountNumber,
+    /// When that namespace was created: no record is older.
+    pub(crate) created: Timestamp,
     pub(crate) subject: Arc<str>,
     pub(crate) transaction: Arc<str>,
     pub(crate) api_key: Option<Arc<str>>,
@@ -75,7 +79,7 @@ impl Controller {
             if self.stopping.is_cancelled() {
                 // Journalled, since the previous step is done and must not be repeated after a restart.
                 if earlier.is_none()
-                    && let Err(error) = self.journal(whose.id, &progress).await
+                    && let Err(error) = self.journal(whose.lease, &progress).await
                 {
                     tracing::error!(activation = %whose.id, %error, "a composition's last step will be repeated");
                 }
@@ -144,7 +148,7 @@ impl Controller {
     ) -> Result<Vec<Closed>, Paused> {
         let earlier = match earlier {
             Some(earlier) => earlier,
-            None => match self.journal(whose.id, progress).await {
+            None => match self.journal(whose.lease, progress).await {
                 Ok(()) => Vec::new(),
                 Err(why) => {
                     tracing::error!(activation = %whose.id, %why, "a composition could not be journalled and ends");
@@ -165,12 +169,12 @@ impl Controller {
     }
 
     /// Journals the current call, durably before it begins.
-    async fn journal(&self, id: ActivationId, progress: &Progress) -> Result<(), StoreError> {
+    async fn journal(&self, lease: Lease, progress: &Progress) -> Result<(), StoreError> {
         let state = serde_json::to_vec(progress).map_err(|error| StoreError::Failed {
             operation: "writing down a composition",
             detail: error.to_string(),
         })?;
-        self.stores.compositions.reach(id, Bytes::from(state)).await
+        self.stores.compositions.reach(lease, Bytes::from(state)).await
     }
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use flint_executor::{Body, CallEnd};
 use flint_invoker::{Before, Refusal};
 use flint_model::{ActivationId, Attempt, Response, Status, Timestamp};
-use flint_store::QueuedCall;
+use flint_store::{Lease, QueuedCall};
 use tokio::time::timeout_at;
 
 use super::{
@@ -76,6 +76,7 @@ impl Controller {
                 callable: Arc::clone(callable),
                 namespace: whose.namespace.clone(),
                 account: whose.account,
+                created: whose.created,
                 subject: Arc::clone(&whose.subject),
                 transaction: Arc::clone(&whose.transaction),
                 arrived: Instant::now(),
@@ -89,7 +90,7 @@ impl Controller {
             let arguments = Bytes::copy_from_slice(call.arguments.get().as_bytes());
             let accepted = whose.accepted.clone();
             let attempt =
-                Arc::clone(self).try_step(whose.id, admitted, arguments, earlier.clone(), last, accepted);
+                Arc::clone(self).try_step(whose.lease, admitted, arguments, earlier.clone(), last, accepted);
             let wait = match timeout_at(until.into(), &mut self.detached(attempt)).await {
                 Err(_) => return Ok(Stepped::TooLate),
                 Ok(Tried::Over(response, duration_us)) => return ended(response, duration_us),
@@ -120,7 +121,7 @@ impl Controller {
     /// Makes one attempt, and its record unless another attempt follows. `accepted`: the call that can be put off.
     async fn try_step(
         self: Arc<Self>,
-        composition: ActivationId,
+        composition: Lease,
         call: Admitted,
         arguments: Bytes,
         earlier: Vec<Attempt>,
@@ -184,11 +185,12 @@ impl Controller {
     }
 
     /// Counts the attempt once the call has its instance.
-    fn step_begins(&self, composition: ActivationId, begun: Arc<Mutex<bool>>) -> Before {
+    fn step_begins(&self, composition: Lease, begun: Arc<Mutex<bool>>) -> Before {
         let journal = Arc::clone(&self.stores.compositions);
         Before(Box::pin(async move {
             let counted = journal.begin(composition).await.unwrap_or_else(|error| {
-                tracing::error!(activation = %composition, %error, "an attempt at a step could not be counted; trying later");
+                let id = composition.activation;
+                tracing::error!(activation = %id, %error, "an attempt at a step could not be counted; trying later");
                 false
             });
             *begun.lock().unwrap_or_else(PoisonError::into_inner) = counted;
@@ -209,7 +211,8 @@ impl Controller {
         tracing::warn!(activation = %call.id, function = %call.path, "a step of a composition is given up");
         self.metrics.async_exhausted();
         let (namespace, subject) = (whose.namespace.clone(), whose.subject.as_ref().to_owned());
-        let mut record = of_nothing(call.id, namespace, subject, call.path.clone(), verdict, attempts);
+        let path = call.path.clone();
+        let mut record = of_nothing(call.id, namespace, subject, path, verdict, attempts, whose.created);
         record.cause = cause;
         record.annotations.set("causedBy", "sequence");
         let response = record.response.clone();

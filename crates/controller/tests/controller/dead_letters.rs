@@ -2,12 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flint_controller::ControllerError;
+use flint_controller::{ControllerError, ErrorKind, Mode, PutCode, PutFunction, PutPackage, PutSequence};
 use flint_model::{DeadLetterReason, NamespaceLimits, Status, Timestamp};
 use serde_json::json;
 
 use crate::support::{
-    ManualClock, Server, eventually, places_are_free,
+    ManualClock, Server,
+    composing::invocation,
+    eventually, places_are_free,
     retrying::{accept, deploy, letter, letters, metric, minutes, record, result, start, waiting},
 };
 
@@ -97,6 +99,46 @@ async fn a_call_whose_function_is_gone_is_kept_until_there_is_one_again() {
     deploy(&server, "f", "echo", json!(null)).await;
     let redriven = server.controller.redrive(&caller, &namespace, id, "t", None).await.unwrap();
     assert_eq!(result(&self::record(&server, redriven.activation).await), json!({"n": 1}));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_sequence_whose_step_may_not_be_called_any_more_stays_a_letter() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
+    let server = start(dir.path(), &clock).await;
+    let (guest, controller) = (server.guest().await, &server.controller);
+    let (_, key) = controller.create_namespace("team".parse().unwrap(), Default::default()).await.unwrap();
+    let team = controller.authenticate(&key.expose()).await.unwrap();
+    let publish = async |published: bool| {
+        let put = PutPackage { overwrite: true, publish: Some(published), ..PutPackage::default() };
+        controller.put_package(&team, "team/p".parse().unwrap(), put).await.unwrap();
+    };
+    publish(true).await;
+    let content = "fails application 1".to_owned().into();
+    let code = PutCode { kind: "nodejs".into(), content, format: None, main: None };
+    let put = PutFunction { code: Some(code), ..PutFunction::default() };
+    controller.put_function(&team, "team/p/f".parse().unwrap(), put, &|_| {}).await.unwrap();
+    let retry = json!([{"key": "flint-retry", "value": {"retries": 0, "on": ["application"]}}]);
+    let put = PutSequence {
+        components: Some(vec!["team/p/f".parse().unwrap()]),
+        annotations: serde_json::from_value(retry).unwrap(),
+        ..PutSequence::default()
+    };
+    controller.put_sequence(&guest, "guest/s".parse().unwrap(), put).await.unwrap();
+    let id = accept(&server, "s").await;
+    letter(&server, id).await;
+
+    publish(false).await;
+    let redrive = || controller.redrive(&guest, &guest.namespace.name, id, "t", None);
+    let refused = redrive().await.unwrap_err();
+    let call = invocation("s", &json!({}), Mode::NonBlocking);
+    let as_a_call = controller.invoke(&guest, call).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.to_string()), (ErrorKind::Forbidden, as_a_call.to_string()));
+    assert_eq!(letters(&server).await.len(), 1, "it stays");
+    places_are_free(&server).await;
+    publish(true).await;
+    let redriven = redrive().await.unwrap();
+    assert_eq!(record(&server, redriven.activation).await.response.status, Status::Success);
     server.stop().await;
 }
 

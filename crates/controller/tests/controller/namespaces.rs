@@ -8,10 +8,16 @@ use flint_controller::{
     PutCode, PutFunction, PutPackage, PutRule, PutSequence, PutTrigger, SMALL_LIST,
 };
 use flint_executor::{Body, body_channel};
-use flint_model::{NamespaceLimits, NamespaceName};
-use flint_store::{ActivationQuery, Page};
+use flint_model::{Namespace, NamespaceLimits, NamespaceName, Timestamp};
+use flint_store::{ActivationQuery, Page, conformance::sample};
+use flint_store_sqlite::{SqliteStore, StoreConfig};
+use serde_json::json;
 
-use crate::support::{Server, composing::BLOCKING, config, eventually};
+use crate::support::{
+    Server,
+    composing::{self, BLOCKING},
+    config, eventually,
+};
 
 const TEAM: &str = "team";
 const ALL: Page = Page { skip: 0, limit: 1000 };
@@ -353,6 +359,33 @@ async fn its_records_are_not_its_successors() {
     assert!(listed.is_empty());
     let found = controller.activation(&new, name, id).await;
     assert!(matches!(found, Err(ControllerError::NotFound)), "{found:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn its_records_are_its_own_whatever_the_clock_says() {
+    let dir = tempfile::tempdir().unwrap();
+    // Guest was created, and another `team` was called, before the clock was set back by an hour.
+    let later = Timestamp::from_millis(Timestamp::now().as_millis() + 3_600_000);
+    let store = SqliteStore::open(StoreConfig::new(dir.path())).unwrap();
+    let guest = Namespace { created: later, ..sample::namespace("guest") };
+    store.catalog().put_namespace(&guest).await.unwrap();
+    store.activations().append(sample::activation(TEAM, "team/f", later.as_millis(), 1));
+    store.close().await.unwrap();
+
+    let server = Server::start(dir.path(), config()).await;
+    composing::deploy(&server, "f", "echo").await;
+    composing::sequence(&server, "s", &["guest/f", "guest/f"]).await.unwrap();
+    composing::invoke(&server, "f", &json!({})).await;
+    let accepted = composing::accept(&server, "s", &json!({})).await;
+    assert_eq!(composing::record(&server, accepted).await.start, later);
+    assert_eq!(records(&server, &server.guest().await).await, 4, "a call, and a sequence of two");
+
+    let new = create(&server).await;
+    assert_eq!(records(&server, &new).await, 0);
+    deploy(&server, &new, "f", "echo").await.unwrap();
+    server.controller.invoke(&new, empty("f", BLOCKING)).await.unwrap();
+    assert_eq!(records(&server, &new).await, 1);
     server.stop().await;
 }
 

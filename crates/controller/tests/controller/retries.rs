@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flint_controller::{Answer, Firing, PutRule, PutTrigger};
+use flint_controller::{Answer, Firing, PutCode, PutFunction, PutRule, PutTrigger};
 use flint_model::{Activation, DeadLetterReason, NamespaceLimits, Status, Timestamp};
 use flint_store::{CallPhase, conformance::sample};
 use flint_store_sqlite::{SqliteStore, StoreConfig};
@@ -107,6 +107,30 @@ async fn a_call_that_is_due_again_at_once_is_run_with_its_key() {
     drop(learns);
     metric(&server, "flint_async_queue_depth", 0).await;
     places_are_free(&server).await;
+    server.stop().await;
+}
+
+/// A failed attempt that is written after its lease has expired is not the one that has begun since.
+#[tokio::test]
+async fn a_failure_that_comes_late_ends_no_later_attempt() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let mut config = config();
+    config.asynchronous.lease = Duration::from_secs(1);
+    let server = Server::start_gated(dir.path(), config, &gated).await;
+    deploy(&server, "f", "fails developer 9", json!(5)).await;
+    let written = gated.hold_failures().await;
+    let id = accept(&server, "f").await;
+    let queue = server.queue();
+    let next = eventually("the next attempt", || async {
+        queue.lease_again("another", 1, sample::LONG, sample::everybody()).await.unwrap().pop()
+    })
+    .await;
+    assert_eq!((next.call.activation, next.attempt), (id, 2));
+    assert!(queue.begin(next.lease).await.unwrap());
+    drop(written);
+    places_are_free(&server).await;
+    let state = queue.find(&next.call.namespace, id).await.unwrap().unwrap();
+    assert_eq!((state.phase, state.begun, state.attempts.len()), (CallPhase::Running, 2, 1));
     server.stop().await;
 }
 
@@ -253,6 +277,34 @@ async fn no_attempt_begins_when_the_call_is_too_old() {
     assert_eq!((letter.reason, letter.attempts.len()), (DeadLetterReason::TooOld, 0));
     assert!(server.executor.calls_of("guest/g").is_empty());
     server.executor.go();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn none_begins_that_has_become_too_old_while_it_waited_for_an_instance() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
+    let server = start(dir.path(), &clock).await;
+    let code = PutCode { kind: "nodejs".into(), content: "wait".into(), format: None, main: None };
+    let mut put = PutFunction { code: Some(code), ..PutFunction::default() };
+    put.limits.instances = Some(Some(1));
+    put.annotations.set("flint-retry", json!({"max_age": "1min"}));
+    let path = "guest/f".parse().unwrap();
+    server.controller.put_function(&server.guest().await, path, put, &|_| {}).await.unwrap();
+    let first = accept(&server, "f").await;
+    eventually("the first", || async { (server.executor.calls_of("guest/f").len() == 1).then_some(()) })
+        .await;
+    let late = accept(&server, "f").await;
+    metric(&server, "flint_calls_waiting", 1).await;
+    clock.advance(61_000);
+    let letter = eventually("the letter", || async {
+        server.executor.go();
+        letters(&server).await.pop()
+    })
+    .await;
+    assert_eq!((letter.call.activation, letter.reason), (late, DeadLetterReason::TooOld));
+    assert_eq!((letter.attempts.len(), server.executor.calls_of("guest/f").len()), (0, 1));
+    assert_eq!(record(&server, first).await.response.status, Status::Success);
+    places_are_free(&server).await;
     server.stop().await;
 }
 

@@ -1,4 +1,4 @@
-//! A queue whose answers about failed attempts come late, when it is told so.
+//! A queue that hears of failed attempts late, or answers late, when it is told so.
 
 use std::{
     sync::{Arc, Mutex},
@@ -7,13 +7,15 @@ use std::{
 
 use async_trait::async_trait;
 use flint_model::{ActivationId, Attempt, NamespaceName, Timestamp};
-use flint_store::{CallState, Holds, LeasedCall, Places, Queue, QueuedCall, StoreError, Waiting};
+use flint_store::{CallState, Holds, Lease, LeasedCall, Places, Queue, QueuedCall, StoreError, Waiting};
 use tokio::sync::MutexGuard;
 
 /// Stands before a real queue.
 #[derive(Default)]
 pub struct Gated {
     queue: Mutex<Option<Arc<dyn Queue>>>,
+    /// Held while no failed attempt is to be written.
+    before: tokio::sync::Mutex<()>,
     /// Held while nobody is to learn that its failed attempt is written.
     gate: tokio::sync::Mutex<()>,
 }
@@ -22,6 +24,11 @@ impl Gated {
     /// Lets nobody learn that its failed attempt is written until what is given back is dropped.
     pub async fn hold_retries(&self) -> MutexGuard<'_, ()> {
         self.gate.lock().await
+    }
+
+    /// Keeps failed attempts from being written until what is given back is dropped.
+    pub async fn hold_failures(&self) -> MutexGuard<'_, ()> {
+        self.before.lock().await
     }
 
     pub(super) fn stand_before(&self, queue: Arc<dyn Queue>) {
@@ -44,12 +51,13 @@ macro_rules! gated {
 
             async fn retry(
                 &self,
-                activation: ActivationId,
+                lease: Lease,
                 failed: Attempt,
                 delay: Duration,
                 anew: bool,
             ) -> Result<bool, StoreError> {
-                let written = self.queue().retry(activation, failed, delay, anew).await;
+                drop(self.before.lock().await);
+                let written = self.queue().retry(lease, failed, delay, anew).await;
                 drop(self.gate.lock().await);
                 written
             }
@@ -69,11 +77,11 @@ gated! {
     fn lease(owner: &str, limit: usize, lease: Duration, places: Places) -> Vec<LeasedCall>;
     fn lease_again(owner: &str, limit: usize, lease: Duration, places: Places) -> Vec<LeasedCall>;
     fn next_due() -> Option<Timestamp>;
-    fn begin(owner: &str, activation: ActivationId) -> bool;
-    fn extend(owner: &str, activations: &[ActivationId], lease: Duration) -> ();
-    fn complete(activation: ActivationId) -> ();
-    fn give_back(owner: &str, activation: ActivationId, delay: Duration) -> ();
-    fn put_off(owner: &str, activation: ActivationId, delay: Duration, why: &str) -> ();
+    fn begin(lease: Lease) -> bool;
+    fn extend(leases: &[Lease], time: Duration) -> usize;
+    fn complete(lease: Lease) -> bool;
+    fn give_back(lease: Lease, delay: Duration) -> bool;
+    fn put_off(lease: Lease, delay: Duration, why: &str) -> bool;
     fn release_all_except(owner: &str) -> usize;
     fn take_exhausted(limit: usize) -> Vec<LeasedCall>;
     fn find(namespace: &NamespaceName, activation: ActivationId) -> Option<CallState>;

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use flint_model::{ActivationId, Attempt, RetryPolicy, Timestamp};
-use flint_store::{LeasedCall, QueuedCall, StoreError};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use flint_store::{Lease, LeasedCall, QueuedCall, StoreError};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::tally::Counted;
+use super::{state, tally::Counted};
 use crate::{
     compositions,
     fault::{sql_fault, unreadable},
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The columns for [`read`], except the arguments.
-pub(crate) const COLUMNS: &str = "number, activation, namespace, subject, path, transaction_id, accepted, max_attempts, attempt, earlier, policy, cause, promised";
+pub(crate) const COLUMNS: &str = "number, activation, namespace, subject, path, transaction_id, accepted, max_attempts, attempt, earlier, policy, cause, promised, lease";
 
 /// The arguments, as the column after them.
 pub(crate) const ARGUMENTS: &str = "(SELECT body FROM arguments WHERE arguments.number = calls.number)";
@@ -30,7 +30,7 @@ pub(crate) fn id_of(bytes: [u8; 16]) -> ActivationId {
 }
 
 /// Parses a row of [`COLUMNS`] and [`ARGUMENTS`] (or another expression that yields bytes); returns its
-/// number too. The `attempt` is the last one begun.
+/// number too. The `attempt` is the last one begun, and the lease the last one there was.
 pub(crate) fn read(connection: &Connection, row: &Row<'_>) -> Result<(i64, LeasedCall), StoreError> {
     let fault = sql_fault(connection, "reading the queue");
     let text = |column: usize| row.get::<_, String>(column).map_err(&fault);
@@ -52,10 +52,11 @@ pub(crate) fn read(connection: &Connection, row: &Row<'_>) -> Result<(i64, Lease
         policy,
         cause: row.get::<_, Option<[u8; 16]>>(11).map_err(&fault)?.map(id_of),
         promised: row.get(12).map_err(&fault)?,
-        arguments: Bytes::from(row.get::<_, Vec<u8>>(13).map_err(&fault)?),
+        arguments: Bytes::from(row.get::<_, Vec<u8>>(14).map_err(&fault)?),
     };
+    let lease = Lease { activation: call.activation, number: number(13)? as u32 };
     let earlier: Vec<Attempt> = serde_json::from_str(&text(9)?).map_err(|error| bad(&error))?;
-    Ok((number(0)?, LeasedCall { call, attempt: number(8)? as u32, earlier }))
+    Ok((number(0)?, LeasedCall { call, lease, attempt: number(8)? as u32, earlier }))
 }
 
 /// The state in which a call is accepted, until when, and its owner.
@@ -65,7 +66,7 @@ pub(super) struct Beginning<'a> {
     pub(super) owner: &'a str,
 }
 
-/// Inserts an accepted call.
+/// Inserts an accepted call. One that somebody has from the beginning has had its first lease.
 pub(super) fn insert(
     connection: &Connection,
     call: &QueuedCall,
@@ -77,8 +78,9 @@ pub(super) fn insert(
     let inserted = connection
         .prepare_cached(
             "INSERT INTO calls (activation, namespace, subject, path, transaction_id, accepted, max_attempts,
-                 attempt, started, earlier, state, at, owner, policy, cause, size, promised)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, '[]', ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING",
+                 attempt, started, earlier, state, at, owner, policy, cause, size, promised,
+                 lease)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, '[]', ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) ON CONFLICT DO NOTHING",
         )
         .and_then(|mut statement| {
             statement.execute(params![
@@ -96,6 +98,7 @@ pub(super) fn insert(
                 call.cause.map(id_bytes),
                 size as i64,
                 call.promised,
+                beginning.state == state::LEASED,
             ])
         })
         .map_err(sql_fault(connection, OPERATION))?;
@@ -127,9 +130,25 @@ pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
 
 /// Deletes a call with its dependent rows; returns its counts.
 pub(crate) fn delete(connection: &Connection, activation: ActivationId) -> rusqlite::Result<Option<Counted>> {
+    const DELETE: &str = "DELETE FROM calls WHERE activation = ?1 RETURNING number, namespace, state, size";
+    delete_by(connection, DELETE, [id_bytes(activation)])
+}
+
+/// The same under a lease; `None`, and nothing is deleted, when that is over.
+pub(super) fn delete_leased(connection: &Connection, lease: Lease) -> rusqlite::Result<Option<Counted>> {
+    const DELETE: &str = "DELETE FROM calls WHERE activation = ?1 AND lease = ?2 AND state IN (0, 4, 5)
+         RETURNING number, namespace, state, size";
+    delete_by(connection, DELETE, params![id_bytes(lease.activation), lease.number])
+}
+
+fn delete_by(
+    connection: &Connection,
+    delete: &str,
+    params: impl Params,
+) -> rusqlite::Result<Option<Counted>> {
     let gone: Option<(i64, Counted)> = connection
-        .prepare_cached("DELETE FROM calls WHERE activation = ?1 RETURNING number, namespace, state, size")?
-        .query_row([id_bytes(activation)], |row| Ok((row.get(0)?, counted(row, 1)?)))
+        .prepare_cached(delete)?
+        .query_row(params, |row| Ok((row.get(0)?, counted(row, 1)?)))
         .optional()?;
     let Some((number, counted)) = gone else { return Ok(None) };
     connection.prepare_cached("DELETE FROM arguments WHERE number = ?1")?.execute([number])?;

@@ -2,14 +2,13 @@
 
 use std::sync::Mutex;
 
-use flint_model::ActivationId;
-use flint_store::{LeasedCall, StoreError};
+use flint_store::{Lease, LeasedCall, StoreError};
 use rusqlite::Connection;
 
 use super::{
     Holders, aside,
     aside::with_attempt,
-    call::{ARGUMENTS, COLUMNS, read},
+    call::{ARGUMENTS, COLUMNS, id_of, read},
     tally::Tally,
 };
 use crate::fault::{locked, sql_fault};
@@ -45,15 +44,18 @@ pub(super) fn advance(
 
 /// Extends expired leases of calls that their owners still hold.
 fn keep_held(connection: &Connection, holders: &Holders, now: i64) -> rusqlite::Result<()> {
-    let mut over = connection
-        .prepare_cached("SELECT number, activation, owner FROM calls WHERE state IN (0, 5) AND at <= ?1")?;
+    let mut over = connection.prepare_cached(
+        "SELECT number, activation, owner, lease FROM calls WHERE state IN (0, 5) AND at <= ?1",
+    )?;
     let mut rows = over.query([now])?;
     let mut held: Vec<i64> = Vec::new();
     while let Some(row) = rows.next()? {
         // One that cannot be read is nobody's.
-        let (Ok(id), Ok(owner)) = (row.get::<_, [u8; 16]>(1), row.get::<_, String>(2)) else { continue };
-        let id = ActivationId::from_u128(u128::from_be_bytes(id));
-        if holders.get(&owner).is_some_and(|holds| holds(id)) {
+        let (Ok(id), Ok(owner), Ok(number)) = (row.get(1), row.get::<_, String>(2), row.get(3)) else {
+            continue;
+        };
+        let lease = Lease { activation: id_of(id), number };
+        if holders.get(&owner).is_some_and(|holds| holds(lease)) {
             held.push(row.get(0)?);
         }
     }
@@ -108,10 +110,14 @@ pub(super) fn hand_out_exhausted(
         // Those behind them come in their places; there are ever fewer.
         return hand_out_exhausted(connection, tally, limit);
     }
-    let mut hand_out =
-        connection.prepare_cached("UPDATE calls SET state = 4 WHERE number = ?1").map_err(&fault)?;
-    for (number, _) in &calls {
+    let mut hand_out = connection
+        .prepare_cached("UPDATE calls SET state = 4, lease = lease + 1 WHERE number = ?1")
+        .map_err(&fault)?;
+    let mut handed_out = Vec::with_capacity(calls.len());
+    for (number, mut exhausted) in calls {
+        exhausted.lease.number += 1;
         hand_out.execute([number]).map_err(&fault)?;
+        handed_out.push(exhausted);
     }
-    Ok(calls.into_iter().map(|(_, exhausted)| exhausted).collect())
+    Ok(handed_out)
 }

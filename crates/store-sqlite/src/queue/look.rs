@@ -40,10 +40,10 @@ pub(super) fn find(
     let mut statement = connection.prepare_cached(&sql).map_err(&fault)?;
     let mut rows = statement.query(params![id_bytes(activation), namespace]).map_err(&fault)?;
     let Some(row) = rows.next().map_err(&fault)? else { return Ok(None) };
-    let (state, at): (i64, i64) = (row.get(14).map_err(&fault)?, row.get(15).map_err(&fault)?);
-    let is_at_a_step: bool = row.get(16).map_err(&fault)?;
-    let reason: Option<String> = row.get(17).map_err(&fault)?;
-    let (_, LeasedCall { call, attempt: begun, earlier: attempts }) = read(connection, row)?;
+    let (state, at): (i64, i64) = (row.get(15).map_err(&fault)?, row.get(16).map_err(&fault)?);
+    let is_at_a_step: bool = row.get(17).map_err(&fault)?;
+    let reason: Option<String> = row.get(18).map_err(&fault)?;
+    let (_, LeasedCall { call, attempt: begun, earlier: attempts, .. }) = read(connection, row)?;
     let until = Timestamp::from_millis(at as u64);
     let phase = match state {
         state::DELAYED => reason.map_or(CallPhase::Delayed(until), |why| CallPhase::PutOff { until, why }),

@@ -22,7 +22,7 @@ use std::{
 use async_trait::async_trait;
 use flint_model::{ActivationId, Attempt, NamespaceName, Timestamp};
 use flint_store::{
-    ActivationLog, CallState, Clock, Holds, LeasedCall, Places, Queue, QueuedCall, StoreError, Waiting,
+    ActivationLog, CallState, Clock, Holds, Lease, LeasedCall, Places, Queue, QueuedCall, StoreError, Waiting,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -33,7 +33,7 @@ use crate::{
     writer::Writer,
 };
 use aside::with_attempt;
-use call::{Beginning, counted, delete, id_bytes, insert, json};
+use call::{Beginning, counted, delete_leased, id_bytes, insert, json};
 use tally::Counted;
 pub(crate) use tally::Tally;
 use turns::Taking;
@@ -146,31 +146,25 @@ impl SqliteQueue {
             .await
     }
 
-    /// Gives up the lease of a call until it is due again; `why` if it is put off.
-    async fn delay(
-        &self,
-        owner: &str,
-        activation: ActivationId,
-        delay: Duration,
-        why: Option<&str>,
-    ) -> Result<(), StoreError> {
+    /// Gives up a lease until the call is due again; `why` if it is put off.
+    async fn delay(&self, lease: Lease, delay: Duration, why: Option<&str>) -> Result<bool, StoreError> {
         const OPERATION: &str = "giving a call back";
-        let (owner, due) = (owner.to_owned(), self.now().saturating_add(millis(delay)));
-        let (tally, why) = (Arc::clone(&self.tally), why.map(str::to_owned));
+        let (tally, due) = (Arc::clone(&self.tally), self.now().saturating_add(millis(delay)));
+        let why = why.map(str::to_owned);
         self.writer
             .run_early(OPERATION, move |connection| {
                 let given = connection
                     .prepare_cached(
                         "UPDATE calls SET state = 1, at = ?3, reason = ?4
-                         WHERE activation = ?1 AND state = 0 AND owner = ?2 RETURNING namespace, state, size",
+                         WHERE activation = ?1 AND lease = ?2 AND state = 0 RETURNING namespace, state, size",
                     )
                     .and_then(|mut statement| {
-                        let one = params![id_bytes(activation), owner, due, why];
+                        let one = params![id_bytes(lease.activation), lease.number, due, why];
                         statement.query_row(one, |row| counted(row, 0)).optional()
                     })
                     .map_err(sql_fault(connection, OPERATION))?;
                 given.iter().for_each(|call| tally.moved(state::LEASED, call));
-                Ok(())
+                Ok(given.is_some())
             })
             .await
     }
@@ -242,64 +236,62 @@ impl Queue for SqliteQueue {
         locked(&self.holders).insert(owner.to_owned(), holds);
     }
 
-    async fn begin(&self, owner: &str, activation: ActivationId) -> Result<bool, StoreError> {
+    async fn begin(&self, lease: Lease) -> Result<bool, StoreError> {
         const OPERATION: &str = "beginning a call";
-        let (owner, now) = (owner.to_owned(), self.now());
+        let now = self.now();
         self.writer
             .run(OPERATION, move |connection| {
                 connection
                     .prepare_cached(
                         "UPDATE calls SET state = 5, attempt = attempt + 1, started = ?3
-                         WHERE activation = ?1 AND state = 0 AND owner = ?2",
+                         WHERE activation = ?1 AND lease = ?2 AND state = 0",
                     )
-                    .and_then(|mut statement| statement.execute(params![id_bytes(activation), owner, now]))
+                    .and_then(|mut statement| {
+                        statement.execute(params![id_bytes(lease.activation), lease.number, now])
+                    })
                     .map(|begun| begun > 0)
                     .map_err(sql_fault(connection, OPERATION))
             })
             .await
     }
 
-    async fn extend(
-        &self,
-        owner: &str,
-        activations: &[ActivationId],
-        lease: Duration,
-    ) -> Result<(), StoreError> {
+    async fn extend(&self, leases: &[Lease], time: Duration) -> Result<usize, StoreError> {
         const OPERATION: &str = "extending leases";
-        let (owner, activations) = (owner.to_owned(), activations.to_vec());
-        let until = self.now().saturating_add(millis(lease));
+        let (leases, until) = (leases.to_vec(), self.now().saturating_add(millis(time)));
         self.writer
             .run(OPERATION, move |connection| {
                 let fault = sql_fault(connection, OPERATION);
                 let mut statement = connection
                     .prepare_cached(
-                        "UPDATE calls SET at = ?3 WHERE activation = ?1 AND state IN (0, 5) AND owner = ?2",
+                        "UPDATE calls SET at = ?3 WHERE activation = ?1 AND lease = ?2 AND state IN (0, 5)",
                     )
                     .map_err(&fault)?;
-                for activation in &activations {
-                    statement.execute(params![id_bytes(*activation), owner, until]).map_err(&fault)?;
+                let mut extended = 0;
+                for lease in &leases {
+                    let one = params![id_bytes(lease.activation), lease.number, until];
+                    extended += statement.execute(one).map_err(&fault)?;
                 }
-                Ok(())
+                Ok(extended)
             })
             .await
     }
 
-    async fn complete(&self, activation: ActivationId) -> Result<(), StoreError> {
+    async fn complete(&self, lease: Lease) -> Result<bool, StoreError> {
         const OPERATION: &str = "completing a call";
         let tally = Arc::clone(&self.tally);
         self.log.flush().await?;
         self.writer
             .run_early(OPERATION, move |connection| {
-                let gone = delete(connection, activation).map_err(sql_fault(connection, OPERATION))?;
+                let gone = delete_leased(connection, lease).map_err(sql_fault(connection, OPERATION))?;
                 gone.iter().for_each(|gone| tally.remove(gone));
-                Ok(())
+                Ok(gone.is_some())
             })
             .await
     }
 
     async fn retry(
         &self,
-        activation: ActivationId,
+        lease: Lease,
         failed: Attempt,
         delay: Duration,
         anew: bool,
@@ -314,11 +306,12 @@ impl Queue for SqliteQueue {
                             "UPDATE calls SET state = iif(attempt >= max_attempts, 3, 1), at = iif(attempt >= max_attempts, accepted, ?2),
                                  reason = NULL, size = size + length(?3), earlier = ",
                             with_attempt!("json(?3)"),
-                            " WHERE activation = ?1 AND state = 5 RETURNING number, namespace, state, size",
+                            " WHERE activation = ?1 AND lease = ?4 AND state = 5 RETURNING number, namespace, state, size",
                         ))?
-                        .query_row(params![id_bytes(activation), due, json(&failed)?], |row| {
-                            Ok((row.get(0)?, counted(row, 1)?))
-                        })
+                        .query_row(
+                            params![id_bytes(lease.activation), due, json(&failed)?, lease.number],
+                            |row| Ok((row.get(0)?, counted(row, 1)?)),
+                        )
                         .optional()?;
                     let Some((number, counted)) = found else { return Ok(None) };
                     if anew {
@@ -333,23 +326,12 @@ impl Queue for SqliteQueue {
             .await
     }
 
-    async fn give_back(
-        &self,
-        owner: &str,
-        activation: ActivationId,
-        delay: Duration,
-    ) -> Result<(), StoreError> {
-        self.delay(owner, activation, delay, None).await
+    async fn give_back(&self, lease: Lease, delay: Duration) -> Result<bool, StoreError> {
+        self.delay(lease, delay, None).await
     }
 
-    async fn put_off(
-        &self,
-        owner: &str,
-        activation: ActivationId,
-        delay: Duration,
-        why: &str,
-    ) -> Result<(), StoreError> {
-        self.delay(owner, activation, delay, Some(why)).await
+    async fn put_off(&self, lease: Lease, delay: Duration, why: &str) -> Result<bool, StoreError> {
+        self.delay(lease, delay, Some(why)).await
     }
 
     async fn release_all_except(&self, owner: &str) -> Result<usize, StoreError> {

@@ -120,11 +120,14 @@ impl Taking<'_> {
         let fault = sql_fault(self.connection, OPERATION);
         let mut hold = self
             .connection
-            .prepare_cached("UPDATE calls SET state = 0, at = ?2, owner = ?3 WHERE number = ?1")
+            .prepare_cached(
+                "UPDATE calls SET state = 0, at = ?2, owner = ?3, lease = lease + 1 WHERE number = ?1",
+            )
             .map_err(&fault)?;
         let mut leased = Vec::with_capacity(calls.len());
         for (number, mut call, size) in calls {
             call.attempt += 1;
+            call.lease.number += 1;
             hold.execute(params![number, self.until, self.owner]).map_err(&fault)?;
             leased.push((call, size));
         }
@@ -145,7 +148,7 @@ impl Taking<'_> {
         let (mut calls, mut unreadable) = (Vec::new(), Vec::new());
         while let Some(row) = rows.next().map_err(&fault)? {
             let number = row.get(0).map_err(&fault)?;
-            let size = row.get::<_, i64>(14).map_err(&fault);
+            let size = row.get::<_, i64>(15).map_err(&fault);
             match (read(self.connection, row), size) {
                 (Ok((number, call)), Ok(size)) => calls.push((number, call, size as u64)),
                 (Err(error), _) | (_, Err(error)) => unreadable.push((number, error)),

@@ -5,16 +5,16 @@ use flint_model::{ActivationId, Attempt, Timestamp};
 
 use super::{
     Driver, Opened,
-    sample::{LONG, call, namespace_name},
+    sample::{LONG, call, lease, namespace_name},
 };
-use crate::{CallPhase, CompositionStep, StoreError};
+use crate::{CallPhase, CompositionStep, Lease, StoreError};
 
 /// A call that the queue has, held by `a`.
-async fn accepted(opened: &Opened) -> ActivationId {
+async fn accepted(opened: &Opened) -> Lease {
     let call = call("guest", 1, 3);
-    let id = call.activation;
+    let held = Lease::first(call.activation);
     opened.queue.enqueue(call, "a", LONG).await.unwrap();
-    id
+    held
 }
 
 fn ends(step: Option<CompositionStep>) -> (Bytes, Vec<String>) {
@@ -25,33 +25,33 @@ fn ends(step: Option<CompositionStep>) -> (Bytes, Vec<String>) {
 /// The last step that was reached is the one to go on from, and attempts belong to their step.
 pub async fn the_last_step_counts(driver: &dyn Driver) {
     let opened = &driver.open().await;
-    let id = accepted(opened).await;
+    let held = accepted(opened).await;
     let journal = &opened.compositions;
-    assert_eq!(journal.take_up(id).await.unwrap(), None);
+    assert_eq!(journal.take_up(held).await.unwrap(), None);
     let large = Bytes::from(vec![b'x'; 1 << 20]);
     for state in [&b"one"[..], &large, b"three"] {
-        journal.reach(id, Bytes::copy_from_slice(state)).await.unwrap();
-        assert!(journal.begin(id).await.unwrap());
+        journal.reach(held, Bytes::copy_from_slice(state)).await.unwrap();
+        assert!(journal.begin(held).await.unwrap());
     }
-    assert_eq!(ends(journal.take_up(id).await.unwrap()), ("three".into(), vec!["server restarted".into()]));
-    journal.reach(id, "four".into()).await.unwrap();
-    assert_eq!(ends(journal.take_up(id).await.unwrap()), ("four".into(), vec![]));
+    assert_eq!(ends(journal.take_up(held).await.unwrap()), ("three".into(), vec!["server restarted".into()]));
+    journal.reach(held, "four".into()).await.unwrap();
+    assert_eq!(ends(journal.take_up(held).await.unwrap()), ("four".into(), vec![]));
 }
 
 /// Every attempt that was begun is counted once, whatever ended it.
 pub async fn attempts_at_a_step_are_counted(driver: &dyn Driver) {
     let opened = &driver.open().await;
-    let id = accepted(opened).await;
+    let held = accepted(opened).await;
     let journal = &opened.compositions;
-    journal.reach(id, "s".into()).await.unwrap();
+    journal.reach(held, "s".into()).await.unwrap();
     let failed = || Attempt::new(Timestamp::from_millis(7), "failed".to_owned());
-    journal.fail(id, failed()).await.unwrap(); // none was begun
-    assert!(journal.begin(id).await.unwrap());
-    journal.fail(id, failed()).await.unwrap();
-    journal.fail(id, failed()).await.unwrap();
-    assert!(journal.begin(id).await.unwrap());
+    assert!(!journal.fail(held, failed()).await.unwrap(), "none was begun");
+    assert!(journal.begin(held).await.unwrap());
+    assert!(journal.fail(held, failed()).await.unwrap());
+    assert!(!journal.fail(held, failed()).await.unwrap());
+    assert!(journal.begin(held).await.unwrap());
     for _ in 0..2 {
-        let step = journal.take_up(id).await.unwrap();
+        let step = journal.take_up(held).await.unwrap();
         assert_eq!(step.as_ref().map(|step| step.earlier[0].start), Some(Timestamp::from_millis(7)));
         assert_eq!(ends(step).1, ["failed", "server restarted"]);
     }
@@ -60,10 +60,11 @@ pub async fn attempts_at_a_step_are_counted(driver: &dyn Driver) {
 /// A composition runs from its first step on, for as long as somebody has it in hand.
 pub async fn a_composition_at_a_step_runs(driver: &dyn Driver) {
     let opened = &driver.open().await;
-    let id = accepted(opened).await;
-    let phase = async || opened.queue.find(&namespace_name("guest"), id).await.unwrap().unwrap().phase;
+    let held = accepted(opened).await;
+    let guest = namespace_name("guest");
+    let phase = async || opened.queue.find(&guest, held.activation).await.unwrap().unwrap().phase;
     assert_eq!(phase().await, CallPhase::Waiting);
-    opened.compositions.reach(id, "s".into()).await.unwrap();
+    opened.compositions.reach(held, "s".into()).await.unwrap();
     assert_eq!(phase().await, CallPhase::Running);
     opened.queue.release_all_except("b").await.unwrap();
     assert_eq!(phase().await, CallPhase::Waiting);
@@ -74,10 +75,10 @@ pub async fn a_journal_goes_with_its_call(driver: &dyn Driver) {
     let opened = &driver.open().await;
     let (gone, stays) = (accepted(opened).await, accepted(opened).await);
     let journal = &opened.compositions;
-    for id in [gone, stays] {
-        journal.reach(id, "s".into()).await.unwrap();
+    for held in [gone, stays] {
+        journal.reach(held, "s".into()).await.unwrap();
     }
-    opened.queue.complete(gone).await.unwrap();
+    assert!(opened.queue.complete(gone).await.unwrap());
     assert!(!journal.begin(gone).await.unwrap());
     assert_eq!(journal.take_up(gone).await.unwrap(), None);
     assert!(matches!(journal.reach(gone, "s".into()).await, Err(StoreError::Conflict)));
@@ -87,19 +88,36 @@ pub async fn a_journal_goes_with_its_call(driver: &dyn Driver) {
     assert_eq!(journal.take_up(next).await.unwrap(), None);
 }
 
+/// Who had a composition before writes nothing into its journal any more.
+pub async fn a_lease_that_is_over_writes_nothing(driver: &dyn Driver) {
+    let opened = &driver.open().await;
+    let before = accepted(opened).await;
+    let journal = &opened.compositions;
+    journal.reach(before, "one".into()).await.unwrap();
+    opened.queue.release_all_except("b").await.unwrap();
+    let now = lease(&*opened.queue, "b", 1, LONG).await[0].lease;
+    assert!(journal.begin(now).await.unwrap());
+    assert!(matches!(journal.reach(before, "two".into()).await, Err(StoreError::Conflict)));
+    assert!(!journal.begin(before).await.unwrap());
+    let failed = Attempt::new(Timestamp::from_millis(7), "too late");
+    assert!(!journal.fail(before, failed).await.unwrap());
+    assert_eq!(journal.take_up(before).await.unwrap(), None);
+    assert_eq!(ends(journal.take_up(now).await.unwrap()), ("one".into(), vec!["server restarted".into()]));
+}
+
 /// What was reached before anything that was acknowledged is there after a restart, and the attempt that was under way counts.
 pub async fn a_composition_is_where_it_was(driver: &dyn Driver) {
     let opened = driver.open().await;
-    let id = accepted(&opened).await;
-    opened.compositions.reach(id, "one".into()).await.unwrap();
+    let held = accepted(&opened).await;
+    opened.compositions.reach(held, "one".into()).await.unwrap();
     opened.close.await;
     let opened = driver.open().await;
-    assert_eq!(ends(opened.compositions.take_up(id).await.unwrap()), ("one".into(), vec![]));
-    assert!(opened.compositions.begin(id).await.unwrap());
+    assert_eq!(ends(opened.compositions.take_up(held).await.unwrap()), ("one".into(), vec![]));
+    assert!(opened.compositions.begin(held).await.unwrap());
     opened.close.await;
     for _ in 0..2 {
         let opened = driver.open().await;
-        let step = opened.compositions.take_up(id).await.unwrap();
+        let step = opened.compositions.take_up(held).await.unwrap();
         assert_eq!(ends(step), ("one".into(), vec!["server restarted".into()]));
         opened.close.await;
     }
@@ -109,19 +127,20 @@ pub async fn a_composition_is_where_it_was(driver: &dyn Driver) {
 pub(super) async fn compose_until_killed(opened: &Opened, owner: &str, say: impl Fn(ActivationId, u64)) {
     loop {
         let call = call("guest", 1, 3);
-        let id = call.activation;
+        let held = Lease::first(call.activation);
         opened.queue.enqueue(call, owner, LONG).await.unwrap();
         for step in 0..5 {
-            opened.compositions.reach(id, Bytes::from(step.to_string())).await.unwrap();
-            assert!(opened.compositions.begin(id).await.unwrap());
-            say(id, step);
+            opened.compositions.reach(held, Bytes::from(step.to_string())).await.unwrap();
+            assert!(opened.compositions.begin(held).await.unwrap());
+            say(held.activation, step);
         }
     }
 }
 
 /// What [`compose_until_killed`] has left of one: the step that was said, with the attempt at it, or the next step.
-pub(super) async fn check_after_kill(opened: &Opened, id: ActivationId, said: u64) {
-    let (state, earlier) = ends(opened.compositions.take_up(id).await.unwrap());
+pub(super) async fn check_after_kill(opened: &Opened, held: Lease, said: u64) {
+    let id = held.activation;
+    let (state, earlier) = ends(opened.compositions.take_up(held).await.unwrap());
     let step: u64 = str::from_utf8(&state).unwrap().parse().unwrap();
     assert!((said..=said + 1).contains(&step), "{id} was at step {said} and is at {step}");
     assert!(earlier.len() <= 1 && earlier.iter().all(|end| end == "server restarted"), "{earlier:?}");

@@ -28,7 +28,7 @@ use super::{
     secrets,
     versions::{check_after_kill, replace_until_killed},
 };
-use crate::{ActivationQuery, Expected, LeasedCall, LetterQuery, Page, QueuedCall};
+use crate::{ActivationQuery, Expected, Lease, LeasedCall, LetterQuery, Page, QueuedCall};
 
 /// Every line of the child's that counts begins with this: test harnesses write to standard output too.
 const MARK: &str = "ack ";
@@ -69,11 +69,11 @@ pub async fn work(opened: &Opened) {
             if at % 4 > 1 {
                 continue;
             }
-            assert!(queue.begin(&life, id).await.unwrap());
+            assert!(queue.begin(Lease::first(id)).await.unwrap());
             say(&format!("begun {id}"));
             if at % 4 == 0 {
                 activations.append(Activation { id, ..activation("guest", "guest/work", at, 3) });
-                queue.complete(id).await.unwrap();
+                assert!(queue.complete(Lease::first(id)).await.unwrap());
             }
         }
     }));
@@ -82,15 +82,16 @@ pub async fn work(opened: &Opened) {
             let failed = call("failing", at, 3);
             let id = failed.activation;
             queue.enqueue(failed, &life, LONG).await.unwrap();
-            assert!(queue.begin(&life, id).await.unwrap());
+            let lease = Lease::first(id);
+            assert!(queue.begin(lease).await.unwrap());
             let failure = || Attempt::new(Timestamp::from_millis(at), "it failed");
             if at % 2 == 0 {
-                queue.retry(id, failure(), Duration::ZERO, false).await.unwrap();
+                assert!(queue.retry(lease, failure(), Duration::ZERO, false).await.unwrap());
                 say(&format!("failed {id}"));
                 continue;
             }
             let reason = DeadLetterReason::AttemptsUsed;
-            assert!(dead_letters.bury(id, reason, Some(failure()), ROOM).await.unwrap().kept);
+            assert!(dead_letters.bury(lease, reason, Some(failure()), ROOM).await.unwrap().kept);
             say(&format!("buried {id}"));
             if at % 4 == 1 {
                 let redrive = anew();
@@ -334,10 +335,11 @@ pub async fn killed(driver: &dyn Driver, mut child: impl FnMut() -> Command, rou
         let leased = lease(&*opened.queue, &owner, 1 << 40, LONG).await;
         assert_eq!(opened.queue.depth(None).await.unwrap(), leased.len());
         check_firings(&opened, &leased, &said, round).await;
-        let waiting: HashSet<_> = leased.iter().map(|leased| leased.call.activation).collect();
+        let waiting: HashMap<_, _> =
+            leased.iter().map(|leased| (leased.call.activation, leased.lease)).collect();
         join_all(said.steps.iter().map(|(id, step)| {
-            assert!(waiting.contains(id), "round {round}: a composition is lost");
-            compositions::check_after_kill(&opened, *id, *step)
+            let held = waiting.get(id).unwrap_or_else(|| panic!("round {round}: a composition is lost"));
+            compositions::check_after_kill(&opened, *held, *step)
         }))
         .await;
         failures_are_there(&opened, &said, &leased, round).await;
@@ -349,7 +351,7 @@ pub async fn killed(driver: &dyn Driver, mut child: impl FnMut() -> Command, rou
                 begun == 1 || !said.begun.contains(&leased.call.activation),
                 "round {round}: an attempt is lost"
             );
-            opened.queue.complete(leased.call.activation).await.unwrap();
+            assert!(opened.queue.complete(leased.lease).await.unwrap());
         }
 
         blobs.extend(&said.blobs);
@@ -375,7 +377,7 @@ pub async fn killed(driver: &dyn Driver, mut child: impl FnMut() -> Command, rou
             records.difference(&there).count()
         );
         // A call that was completed has its record.
-        let lost = said.calls.iter().filter(|id| !waiting.contains(id) && !there.contains(id)).count();
+        let lost = said.calls.iter().filter(|id| !waiting.contains_key(id) && !there.contains(id)).count();
         assert_eq!(
             lost,
             0,

@@ -12,7 +12,8 @@ use super::{
     sample::{LONG, UNICODE, activation, call, everybody, lease, namespace, namespace_name},
 };
 use crate::{
-    Buried, DeadLetter, DeadLetterBounds, DeadLetterUsage, LetterQuery, Page, QueuedCall, Redrive, WhenFull,
+    Buried, DeadLetter, DeadLetterBounds, DeadLetterUsage, Lease, LetterQuery, Page, QueuedCall, Redrive,
+    WhenFull,
 };
 
 const ALL: Page = Page { skip: 0, limit: usize::MAX };
@@ -29,14 +30,14 @@ fn failure(text: &str) -> Attempt {
 /// Accepts a call and begins it.
 async fn begun(opened: &Opened, call: &QueuedCall) {
     opened.queue.enqueue(call.clone(), "a", LONG).await.unwrap();
-    assert!(opened.queue.begin("a", call.activation).await.unwrap());
+    assert!(opened.queue.begin(Lease::first(call.activation)).await.unwrap());
 }
 
 /// Makes a letter of a call.
 async fn bury(opened: &Opened, call: &QueuedCall, bounds: DeadLetterBounds) -> Buried {
     begun(opened, call).await;
-    let failed = Some(failure("it failed"));
-    opened.dead_letters.bury(call.activation, DeadLetterReason::AttemptsUsed, failed, bounds).await.unwrap()
+    let (lease, failed) = (Lease::first(call.activation), Some(failure("it failed")));
+    opened.dead_letters.bury(lease, DeadLetterReason::AttemptsUsed, failed, bounds).await.unwrap()
 }
 
 async fn letters(opened: &Opened, namespace: &str) -> Vec<DeadLetter> {
@@ -63,14 +64,14 @@ pub async fn a_letter_has_everything(driver: &dyn Driver) {
     one.arguments = Bytes::from_static("{\"a\":\"Grüße\"}".as_bytes());
     one.subject = UNICODE.to_owned();
     begun(opened, &one).await;
-    opened.queue.retry(one.activation, failure("first"), Duration::ZERO, false).await.unwrap();
-    assert_eq!(lease(&*opened.queue, "b", 10, LONG).await.len(), 1);
-    assert!(opened.queue.begin("b", one.activation).await.unwrap());
+    let first = Lease::first(one.activation);
+    assert!(opened.queue.retry(first, failure("first"), Duration::ZERO, false).await.unwrap());
+    let held = lease(&*opened.queue, "b", 10, LONG).await[0].lease;
+    assert!(opened.queue.begin(held).await.unwrap());
     let before = Timestamp::now();
     let mut last = failure(UNICODE);
     last.activation = Some(ActivationId::generate());
-    let buried =
-        opened.dead_letters.bury(one.activation, DeadLetterReason::TooOld, Some(last.clone()), ROOM).await;
+    let buried = opened.dead_letters.bury(held, DeadLetterReason::TooOld, Some(last.clone()), ROOM).await;
     assert_eq!(buried.unwrap(), KEPT);
     let letter = opened.dead_letters.get(&one.namespace, one.activation).await.unwrap().unwrap();
     assert!((before..=Timestamp::now()).contains(&letter.died));
@@ -82,33 +83,37 @@ pub async fn a_letter_has_everything(driver: &dyn Driver) {
         [DeadLetter { call: QueuedCall { arguments: Bytes::new(), ..one.clone() }, ..letter }]
     );
     assert_eq!(opened.queue.depth(None).await.unwrap(), 0);
-    assert!(!opened.queue.begin("b", one.activation).await.unwrap());
+    assert!(!opened.queue.begin(held).await.unwrap());
     opened.queue.release_all_except("c").await.unwrap();
     assert!(lease(&*opened.queue, "c", 10, LONG).await.is_empty());
     assert!(opened.queue.take_exhausted(10).await.unwrap().is_empty());
 }
 
-/// What the queue does not have, or no more, becomes no letter; what had all its attempts becomes one with those.
+/// What the queue does not have, or no more, becomes no letter, and nothing is made one by who had it before; what had all its attempts becomes one
+/// with those.
 pub async fn what_is_over_becomes_no_letter(driver: &dyn Driver) {
     let opened = &driver.open().await;
     let over = call("guest", 1, 1);
     begun(opened, &over).await;
-    opened.queue.complete(over.activation).await.unwrap();
+    assert!(opened.queue.complete(Lease::first(over.activation)).await.unwrap());
     let twice = call("guest", 2, 1);
     assert_eq!(bury(opened, &twice, ROOM).await, KEPT);
     for id in [over.activation, twice.activation, ActivationId::generate()] {
-        let again = opened.dead_letters.bury(id, DeadLetterReason::TooOld, None, ROOM).await.unwrap();
+        let (lease, reason) = (Lease::first(id), DeadLetterReason::TooOld);
+        let again = opened.dead_letters.bury(lease, reason, None, ROOM).await.unwrap();
         assert_eq!(again, Buried::default());
     }
     assert_eq!(ids(opened, "guest").await, [twice.activation]);
 
     let exhausted = call("guest", 3, 1);
     begun(opened, &exhausted).await;
+    let (before, reason) = (Lease::first(exhausted.activation), DeadLetterReason::AttemptsUsed);
     opened.queue.release_all_except("b").await.unwrap();
+    assert_eq!(opened.dead_letters.bury(before, reason, None, ROOM).await.unwrap(), Buried::default());
     let taken = opened.queue.take_exhausted(10).await.unwrap();
     assert_eq!(taken.len(), 1);
-    let reason = DeadLetterReason::AttemptsUsed;
-    assert_eq!(opened.dead_letters.bury(exhausted.activation, reason, None, ROOM).await.unwrap(), KEPT);
+    assert_eq!(opened.dead_letters.bury(before, reason, None, ROOM).await.unwrap(), Buried::default());
+    assert_eq!(opened.dead_letters.bury(taken[0].lease, reason, None, ROOM).await.unwrap(), KEPT);
     let letter = opened.dead_letters.get(&exhausted.namespace, exhausted.activation).await.unwrap().unwrap();
     assert_eq!(letter.attempts, taken[0].earlier);
 }
@@ -209,9 +214,9 @@ pub async fn a_letter_is_redriven_once(driver: &dyn Driver) {
     assert_eq!(leased.len(), 1);
     assert_eq!((&leased[0].call, leased[0].attempt, leased[0].earlier.len()), (&expected, 1, 0));
     // And it may become one again.
-    assert!(opened.queue.begin("b", expected.activation).await.unwrap());
+    assert!(opened.queue.begin(leased[0].lease).await.unwrap());
     let reason = DeadLetterReason::AttemptsUsed;
-    assert_eq!(opened.dead_letters.bury(expected.activation, reason, None, ROOM).await.unwrap(), KEPT);
+    assert_eq!(opened.dead_letters.bury(leased[0].lease, reason, None, ROOM).await.unwrap(), KEPT);
     assert_eq!(ids(opened, "guest").await, [expected.activation]);
 }
 
@@ -287,22 +292,23 @@ pub async fn a_composition_begins_anew(driver: &dyn Driver) {
     let (again, dead) = (call("guest", 1, 3), call("guest", 2, 3));
     for one in [&again, &dead] {
         opened.queue.enqueue(one.clone(), "a", LONG).await.unwrap();
-        opened.compositions.reach(one.activation, "step".into()).await.unwrap();
-        assert!(opened.queue.begin("a", one.activation).await.unwrap());
+        let held = Lease::first(one.activation);
+        opened.compositions.reach(held, "step".into()).await.unwrap();
+        assert!(opened.queue.begin(held).await.unwrap());
     }
-    opened.queue.retry(again.activation, failure("x"), Duration::ZERO, false).await.unwrap();
-    assert!(
-        opened.compositions.take_up(again.activation).await.unwrap().is_some(),
-        "it goes on where it was"
-    );
-    assert_eq!(lease(&*opened.queue, "b", 10, LONG).await.len(), 1);
-    assert!(opened.queue.begin("b", again.activation).await.unwrap());
-    opened.queue.retry(again.activation, failure("x"), Duration::ZERO, true).await.unwrap();
-    assert_eq!(opened.compositions.take_up(again.activation).await.unwrap(), None);
-    opened.dead_letters.bury(dead.activation, DeadLetterReason::AttemptsUsed, None, ROOM).await.unwrap();
-    let redrive = anew();
-    assert!(opened.dead_letters.redrive(&dead.namespace, dead.activation, redrive.clone()).await.unwrap());
-    assert_eq!(opened.compositions.take_up(redrive.activation).await.unwrap(), None);
+    let first = Lease::first(again.activation);
+    assert!(opened.queue.retry(first, failure("x"), Duration::ZERO, false).await.unwrap());
+    let held = lease(&*opened.queue, "b", 10, LONG).await[0].lease;
+    assert!(opened.compositions.take_up(held).await.unwrap().is_some(), "it goes on where it was");
+    assert!(opened.queue.begin(held).await.unwrap());
+    assert!(opened.queue.retry(held, failure("x"), Duration::ZERO, true).await.unwrap());
+    let held = lease(&*opened.queue, "b", 10, LONG).await[0].lease;
+    assert_eq!(opened.compositions.take_up(held).await.unwrap(), None);
+    let (held, reason) = (Lease::first(dead.activation), DeadLetterReason::AttemptsUsed);
+    assert_eq!(opened.dead_letters.bury(held, reason, None, ROOM).await.unwrap(), KEPT);
+    assert!(opened.dead_letters.redrive(&dead.namespace, dead.activation, anew()).await.unwrap());
+    let held = lease(&*opened.queue, "b", 10, LONG).await[0].lease;
+    assert_eq!(opened.compositions.take_up(held).await.unwrap(), None);
 }
 
 /// Letters and redriven calls are there after a restart; with their namespace, all its calls go.
@@ -314,8 +320,9 @@ pub async fn letters_stay_until_their_namespace_goes(driver: &dyn Driver) {
     }
     bury(&opened, &call("other", 1, 1), ROOM).await;
     begun(&opened, &waits).await;
-    opened.compositions.reach(waits.activation, "s".into()).await.unwrap();
-    opened.queue.retry(waits.activation, failure("x"), LONG, false).await.unwrap();
+    let held = Lease::first(waits.activation);
+    opened.compositions.reach(held, "s".into()).await.unwrap();
+    assert!(opened.queue.retry(held, failure("x"), LONG, false).await.unwrap());
     let redrive = anew();
     assert!(opened.dead_letters.redrive(&goes.namespace, goes.activation, redrive.clone()).await.unwrap());
     let usage = opened.dead_letters.usage(Some(&stays.namespace)).await.unwrap();
@@ -331,14 +338,15 @@ pub async fn letters_stay_until_their_namespace_goes(driver: &dyn Driver) {
     assert!(opened.catalog.delete_namespace(&stays.namespace).await.unwrap());
     assert!(ids(&opened, "guest").await.is_empty());
     assert_eq!((opened.queue.depth(None).await.unwrap(), ids(&opened, "other").await.len()), (0, 1));
-    assert!(!opened.queue.begin("b", redrive.activation).await.unwrap(), "also what a server holds");
-    opened.queue.complete(redrive.activation).await.unwrap();
+    assert!(!opened.queue.begin(leased[0].lease).await.unwrap(), "also what a server holds");
+    assert!(!opened.queue.complete(leased[0].lease).await.unwrap());
     // A number that is used again brings nothing back.
     opened.catalog.put_namespace(&namespace("guest")).await.unwrap();
     let next = call("guest", 9, 1);
     begun(&opened, &next).await;
-    assert_eq!(opened.compositions.take_up(next.activation).await.unwrap(), None);
+    let held = Lease::first(next.activation);
+    assert_eq!(opened.compositions.take_up(held).await.unwrap(), None);
     opened.activations.append(activation("guest", "guest/a", 1, 1));
-    opened.queue.complete(next.activation).await.unwrap();
+    assert!(opened.queue.complete(held).await.unwrap());
     opened.close.await;
 }

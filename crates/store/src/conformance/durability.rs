@@ -9,7 +9,7 @@ use super::{
         LONG, activation, call, function, key, lease, namespace, namespace_name, package, rule, text_of,
     },
 };
-use crate::{ActivationQuery, BucketPath, Expected, KeyValueQuota, KeyValueUsage};
+use crate::{ActivationQuery, BucketPath, Expected, KeyValueQuota, KeyValueUsage, Lease};
 
 /// Everything that was acknowledged, in all four parts.
 pub async fn everything_is_there_after_reopening(driver: &dyn Driver) {
@@ -42,7 +42,7 @@ pub async fn everything_is_there_after_reopening(driver: &dyn Driver) {
     assert_eq!(text_of(&found), text_of(&record));
     assert_eq!(opened.blobs.get(blob).await.unwrap(), Some(Bytes::from_static(b"code")));
     assert!(opened.catalog.put_function(&written, Expected::Revision(revision)).await.unwrap() > revision);
-    opened.queue.complete(accepted.activation).await.unwrap();
+    assert!(opened.queue.complete(Lease::first(accepted.activation)).await.unwrap());
     opened.close.await;
 
     let opened = driver.open().await;
@@ -72,7 +72,7 @@ pub async fn attempts_are_counted_over_restarts(driver: &dyn Driver) {
     let poison = call("guest", 1, 3);
     let opened = driver.open().await;
     opened.queue.enqueue(poison.clone(), "life 1", LONG).await.unwrap();
-    assert!(opened.queue.begin("life 1", poison.activation).await.unwrap());
+    assert!(opened.queue.begin(Lease::first(poison.activation)).await.unwrap());
     opened.close.await;
     for life in 2..=3 {
         let opened = driver.open().await;
@@ -81,7 +81,7 @@ pub async fn attempts_are_counted_over_restarts(driver: &dyn Driver) {
         let leased = lease(&*opened.queue, &owner, 10, LONG).await;
         assert_eq!(leased.len(), 1);
         assert_eq!((leased[0].attempt, leased[0].earlier.len()), (life, life as usize - 1));
-        assert!(opened.queue.begin(&owner, poison.activation).await.unwrap());
+        assert!(opened.queue.begin(leased[0].lease).await.unwrap());
         opened.close.await;
     }
     let opened = driver.open().await;

@@ -120,7 +120,7 @@ macro_rules! conformance_suite {
             only_the_holder_begins_and_only_once, an_extended_lease_stays, what_is_held_stays_held,
             a_failed_call_waits_for_its_delay, an_exhausted_call_is_handed_out_once,
             a_failed_last_attempt_exhausts, a_restart_releases_the_others, the_oldest_goes_first,
-            a_completed_call_is_forgotten, values_survive);
+            a_completed_call_is_forgotten, a_lease_that_is_over_does_nothing, values_survive);
         $crate::conformance_suite!(@ $driver, retries, queue:
             namespaces_take_turns, failed_calls_stand_apart, who_has_no_place_takes_no_turn, the_next_delay_is_known,
             what_waits_again_is_counted,
@@ -151,7 +151,7 @@ macro_rules! conformance_suite {
             use super::*;
             $crate::conformance_suite!(@driver $driver, compositions:
                 the_last_step_counts, attempts_at_a_step_are_counted, a_composition_at_a_step_runs, a_journal_goes_with_its_call,
-                a_composition_is_where_it_was);
+                a_lease_that_is_over_writes_nothing, a_composition_is_where_it_was);
         }
         mod apis {
             use super::*;

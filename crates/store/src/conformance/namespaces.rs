@@ -8,7 +8,7 @@ use super::{
     apis::api,
     sample::{LONG, call, everybody, function, namespace, namespace_name, package, rule, sequence, trigger},
 };
-use crate::{BucketPath, Change, Expected, KeyValueError, KeyValueQuota, QueuedCall, StoreError};
+use crate::{BucketPath, Change, Expected, KeyValueError, KeyValueQuota, Lease, QueuedCall, StoreError};
 
 fn is_nobodys<T>(result: Result<T, StoreError>) -> bool {
     matches!(result, Err(StoreError::NoNamespace(name)) if name == "gone")
@@ -78,13 +78,14 @@ pub async fn one_that_is_created_again_has_nothing_of_its_predecessor(driver: &d
         queue.enqueue(call.clone(), "a", LONG).await.unwrap();
     }
     for call in [&begun, &later, &composed, &exhausted] {
-        assert!(queue.begin("a", call.activation).await.unwrap());
+        assert!(queue.begin(Lease::first(call.activation)).await.unwrap());
     }
     let failed = || Attempt::new(Timestamp::from_millis(7), "failed".to_owned());
     for call in [&later, &exhausted] {
-        queue.retry(call.activation, failed(), std::time::Duration::ZERO, false).await.unwrap();
+        let lease = Lease::first(call.activation);
+        assert!(queue.retry(lease, failed(), std::time::Duration::ZERO, false).await.unwrap());
     }
-    compositions.reach(composed.activation, "step".into()).await.unwrap();
+    compositions.reach(Lease::first(composed.activation), "step".into()).await.unwrap();
     queue.enqueue_due(due.clone()).await.unwrap();
     let neighbour = call("guest", 1, 3);
     queue.enqueue_due(neighbour.clone()).await.unwrap();
@@ -96,15 +97,15 @@ pub async fn one_that_is_created_again_has_nothing_of_its_predecessor(driver: &d
     assert_eq!((queue.depth(Some(&gone)).await.unwrap(), queue.depth(None).await.unwrap()), (0, 1));
     assert_eq!(queue.waiting_again(Some(&gone)).await.unwrap().calls, 0);
     for call in [&held, &begun, &later, &composed, &exhausted, &due] {
-        let id = call.activation;
-        assert!(!queue.begin("a", id).await.unwrap(), "what a server holds does not begin");
+        let lease = Lease::first(call.activation);
+        assert!(!queue.begin(lease).await.unwrap(), "what a server holds does not begin");
         // Whatever its holder still does brings nothing back.
-        queue.give_back("a", id, std::time::Duration::ZERO).await.unwrap();
-        queue.retry(id, failed(), std::time::Duration::ZERO, false).await.unwrap();
-        queue.extend("a", &[id], LONG).await.unwrap();
-        assert!(matches!(compositions.reach(id, "next".into()).await, Err(StoreError::Conflict)));
-        assert!(!compositions.begin(id).await.unwrap());
-        assert_eq!(compositions.take_up(id).await.unwrap(), None);
+        assert!(!queue.give_back(lease, std::time::Duration::ZERO).await.unwrap());
+        assert!(!queue.retry(lease, failed(), std::time::Duration::ZERO, false).await.unwrap());
+        assert_eq!(queue.extend(&[lease], LONG).await.unwrap(), 0);
+        assert!(matches!(compositions.reach(lease, "next".into()).await, Err(StoreError::Conflict)));
+        assert!(!compositions.begin(lease).await.unwrap());
+        assert_eq!(compositions.take_up(lease).await.unwrap(), None);
     }
     queue.release_all_except("b").await.unwrap();
     assert!(queue.take_exhausted(10).await.unwrap().is_empty());
@@ -118,7 +119,7 @@ pub async fn one_that_is_created_again_has_nothing_of_its_predecessor(driver: &d
     assert_eq!(leased, [neighbour.activation]);
     // An activation that is accepted again, as if there had never been the other.
     queue.enqueue(held.clone(), "b", LONG).await.unwrap();
-    assert!(queue.begin("b", held.activation).await.unwrap());
+    assert!(queue.begin(Lease::first(held.activation)).await.unwrap());
     assert_eq!(queue.depth(Some(&gone)).await.unwrap(), 1);
     opened.close.await;
 }

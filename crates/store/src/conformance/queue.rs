@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use tokio::time::sleep;
 
 use super::sample::{LONG, UNICODE, call, everybody, lease, namespace_name};
-use crate::{LeasedCall, Queue, QueuedCall, StoreError};
+use crate::{Lease, LeasedCall, Queue, QueuedCall, StoreError};
 
 /// A lease that is over at once.
 const OVER: Duration = Duration::ZERO;
@@ -37,14 +37,14 @@ async fn due(queue: &dyn Queue, calls: Vec<QueuedCall>) {
 /// Accepts a call and begins it.
 async fn begun(queue: &dyn Queue, call: &QueuedCall, owner: &str, lease: Duration) {
     queue.enqueue(call.clone(), owner, lease).await.unwrap();
-    assert!(queue.begin(owner, call.activation).await.unwrap());
+    assert!(queue.begin(Lease::first(call.activation)).await.unwrap());
 }
 
 /// Leases and begins the one call that is due.
 async fn lease_and_begin(queue: &dyn Queue, owner: &str, time: Duration) -> LeasedCall {
     let leased = lease(queue, owner, 10, time).await;
     assert_eq!(leased.len(), 1);
-    assert!(queue.begin(owner, leased[0].call.activation).await.unwrap());
+    assert!(queue.begin(leased[0].lease).await.unwrap());
     leased.into_iter().next().unwrap()
 }
 
@@ -79,7 +79,7 @@ pub async fn several_are_accepted_or_none(queue: &dyn Queue) {
     assert_eq!(queue.depth(None).await.unwrap(), 10);
     let leased: HashSet<_> = ids(&lease(queue, "b", 100, LONG).await).into_iter().collect();
     assert_eq!(leased, due.iter().map(|call| call.activation).collect(), "the others are held");
-    assert!(queue.begin("a", held[0].activation).await.unwrap());
+    assert!(queue.begin(Lease::first(held[0].activation)).await.unwrap());
     let mut again = calls(3);
     again.push(held[4].clone());
     for holder in [None, Some(("a", LONG))] {
@@ -166,37 +166,40 @@ pub async fn a_lease_is_no_attempt(queue: &dyn Queue) {
 /// An attempt is begun once, by whoever holds the call.
 pub async fn only_the_holder_begins_and_only_once(queue: &dyn Queue) {
     let held = call("guest", 1, 3);
-    queue.enqueue(held.clone(), "a", LONG).await.unwrap();
-    assert!(!queue.begin("b", held.activation).await.unwrap());
-    assert!(!queue.begin("a", ActivationId::generate()).await.unwrap());
-    assert!(queue.begin("a", held.activation).await.unwrap());
-    assert!(!queue.begin("a", held.activation).await.unwrap());
+    let first = Lease::first(held.activation);
+    queue.enqueue(held, "a", LONG).await.unwrap();
+    assert!(!queue.begin(Lease { number: 2, ..first }).await.unwrap());
+    assert!(!queue.begin(Lease::first(ActivationId::generate())).await.unwrap());
+    assert!(queue.begin(first).await.unwrap());
+    assert!(!queue.begin(first).await.unwrap());
     queue.release_all_except("b").await.unwrap();
-    assert!(!queue.begin("a", held.activation).await.unwrap(), "it is due, and nobody's");
+    assert!(!queue.begin(first).await.unwrap(), "it is due, and nobody's");
     let leased = lease(queue, "b", 10, LONG).await;
     assert_eq!((leased[0].attempt, ends(&leased[0])), (2, vec!["server restarted"]));
-    assert!(!queue.begin("a", held.activation).await.unwrap(), "it is another's");
+    assert!(!queue.begin(first).await.unwrap(), "it is another's");
     // Many at a time, which share a commit.
     let many: Vec<_> = (0..64).map(|number| call("guest", number, 1)).collect();
     for call in &many {
         queue.enqueue(call.clone(), "b", LONG).await.unwrap();
     }
-    for outcome in join_all(many.iter().map(|call| queue.begin("b", call.activation))).await {
+    for outcome in join_all(many.iter().map(|call| queue.begin(Lease::first(call.activation)))).await {
         assert!(outcome.unwrap());
     }
     queue.release_all_except("c").await.unwrap();
     assert_eq!(queue.take_exhausted(100).await.unwrap().len(), 64);
 }
 
-/// An extended lease lasts, before the call is begun and after; one that another owner holds is not extended.
+/// An extended lease lasts, before the call is begun and after; one of another number is not extended.
 pub async fn an_extended_lease_stays(queue: &dyn Queue) {
     let (kept, runs, lost) = (call("guest", 1, 3), call("guest", 2, 3), call("guest", 3, 3));
     let (kept_id, lost_id) = (kept.activation, lost.activation);
     queue.enqueue(kept, "a", Duration::from_millis(200)).await.unwrap();
     begun(queue, &runs, "a", Duration::from_millis(200)).await;
     queue.enqueue(lost, "a", Duration::from_millis(200)).await.unwrap();
-    queue.extend("a", &[kept_id, ActivationId::generate(), runs.activation], LONG).await.unwrap();
-    queue.extend("b", &[lost_id], LONG).await.unwrap();
+    let extended = [kept_id, ActivationId::generate(), runs.activation].map(Lease::first);
+    assert_eq!(queue.extend(&extended, LONG).await.unwrap(), 2);
+    let anothers = Lease { number: 2, ..Lease::first(lost_id) };
+    assert_eq!(queue.extend(&[anothers], LONG).await.unwrap(), 0);
     sleep(Duration::from_millis(220)).await;
     assert_eq!(ids(&lease(queue, "b", 10, LONG).await), [lost_id]);
 }
@@ -205,8 +208,8 @@ pub async fn an_extended_lease_stays(queue: &dyn Queue) {
 pub async fn what_is_held_stays_held(queue: &dyn Queue) {
     let (waits, runs) = (call("guest", 1, 1), call("guest", 2, 1));
     let (let_go, other) = (call("guest", 3, 2), call("guest", 4, 1));
-    let held = HashSet::from([waits.activation, runs.activation, other.activation]);
-    queue.keep_while("a", Arc::new(move |id| held.contains(&id)));
+    let held = HashSet::from([waits.activation, runs.activation, other.activation].map(Lease::first));
+    queue.keep_while("a", Arc::new(move |lease| held.contains(&lease)));
     queue.enqueue(waits.clone(), "a", OVER).await.unwrap();
     begun(queue, &runs, "a", OVER).await;
     queue.enqueue(let_go.clone(), "a", OVER).await.unwrap();
@@ -215,9 +218,9 @@ pub async fn what_is_held_stays_held(queue: &dyn Queue) {
     assert_eq!(queue.take_exhausted(10).await.unwrap().len(), 0);
     let leased: HashSet<_> = ids(&lease(queue, "a", 10, LONG).await).into_iter().collect();
     assert_eq!(leased, HashSet::from([let_go.activation, other.activation]), "nobody holds these");
-    assert!(queue.begin("a", waits.activation).await.unwrap(), "it is still the server's");
+    assert!(queue.begin(Lease::first(waits.activation)).await.unwrap(), "it is still the server's");
     for id in [waits.activation, runs.activation] {
-        queue.complete(id).await.unwrap();
+        assert!(queue.complete(Lease::first(id)).await.unwrap());
     }
     assert_eq!(queue.depth(None).await.unwrap(), 2);
 }
@@ -231,12 +234,15 @@ pub async fn a_failed_call_waits_for_its_delay(queue: &dyn Queue) {
         begun(queue, call, "a", LONG).await;
     }
     queue.enqueue(waits.clone(), "a", LONG).await.unwrap();
-    assert!(!queue.retry(waits.activation, failed.clone(), OVER, false).await.unwrap(), "it is not begun");
+    let fails = async |id: ActivationId, delay: Duration| {
+        queue.retry(Lease::first(id), failed.clone(), delay, false).await.unwrap()
+    };
+    assert!(!fails(waits.activation, OVER).await, "it is not begun");
     let delay = Duration::from_millis(200);
     let before = Instant::now();
-    assert!(queue.retry(soon.activation, failed.clone(), delay, false).await.unwrap());
-    queue.retry(late.activation, failed.clone(), LONG, false).await.unwrap();
-    queue.retry(ActivationId::generate(), failed.clone(), OVER, false).await.unwrap();
+    assert!(fails(soon.activation, delay).await);
+    assert!(fails(late.activation, LONG).await);
+    assert!(!fails(ActivationId::generate(), OVER).await);
     let leased = loop {
         let leased = lease(queue, "b", 10, LONG).await;
         if !leased.is_empty() {
@@ -269,8 +275,10 @@ pub async fn an_exhausted_call_is_handed_out_once(queue: &dyn Queue) {
     assert_eq!(queue.depth(None).await.unwrap(), 1, "until it is completed");
     // Who took it died before it could record the failure.
     queue.release_all_except("b").await.unwrap();
-    assert_eq!(ids(&queue.take_exhausted(10).await.unwrap()), [lost.activation]);
-    queue.complete(lost.activation).await.unwrap();
+    let again = queue.take_exhausted(10).await.unwrap();
+    assert_eq!(ids(&again), [lost.activation]);
+    assert!(!queue.complete(exhausted[0].lease).await.unwrap(), "who took it before has it no more");
+    assert!(queue.complete(again[0].lease).await.unwrap());
     queue.release_all_except("c").await.unwrap();
     assert!(queue.take_exhausted(10).await.unwrap().is_empty());
     assert_eq!(queue.depth(None).await.unwrap(), 0);
@@ -283,7 +291,7 @@ pub async fn a_failed_last_attempt_exhausts(queue: &dyn Queue) {
         let one = call("guest", accepted, 1);
         begun(queue, &one, "a", LONG).await;
         let failed = Attempt::new(Timestamp::from_millis(1), "no memory".to_owned());
-        queue.retry(one.activation, failed, LONG, false).await.unwrap();
+        assert!(queue.retry(Lease::first(one.activation), failed, LONG, false).await.unwrap());
         expected.push((accepted, one.activation));
     }
     expected.sort();
@@ -325,26 +333,68 @@ pub async fn the_oldest_goes_first(queue: &dyn Queue) {
     assert_eq!(leased, calls.iter().map(|call| call.activation).collect::<Vec<_>>());
 }
 
-/// A completed call is gone, whatever its state was.
+/// A completed call is gone, whether it was begun or not; one that nobody has any more stays.
 pub async fn a_completed_call_is_forgotten(queue: &dyn Queue) {
-    let running = call("guest", 1, 3);
-    let other = call("other", 2, 3);
-    let waiting = call("guest", 3, 3);
-    for call in [&running, &other, &waiting] {
+    let [running, held, waiting] = [1, 2, 3].map(|accepted| call("guest", accepted, 3));
+    let other = call("other", 4, 3);
+    for call in [&running, &waiting, &other] {
         begun(queue, call, "a", LONG).await;
     }
+    queue.enqueue(held.clone(), "a", LONG).await.unwrap();
     let failed = Attempt::new(Timestamp::from_millis(1), "failed".to_owned());
-    queue.retry(waiting.activation, failed, OVER, false).await.unwrap();
-    assert_eq!(queue.depth(None).await.unwrap(), 3);
-    assert_eq!(queue.depth(Some(&namespace_name("guest"))).await.unwrap(), 2);
-    for id in [running.activation, waiting.activation, waiting.activation, ActivationId::generate()] {
-        queue.complete(id).await.unwrap();
+    assert!(queue.retry(Lease::first(waiting.activation), failed, OVER, false).await.unwrap());
+    assert_eq!(queue.depth(None).await.unwrap(), 4);
+    assert_eq!(queue.depth(Some(&namespace_name("guest"))).await.unwrap(), 3);
+    for (id, completed) in [
+        (running.activation, true),
+        (held.activation, true),
+        (held.activation, false),
+        (waiting.activation, false),
+        (ActivationId::generate(), false),
+    ] {
+        assert_eq!(queue.complete(Lease::first(id)).await.unwrap(), completed);
     }
-    assert_eq!(queue.depth(Some(&namespace_name("guest"))).await.unwrap(), 0);
+    assert_eq!(queue.depth(Some(&namespace_name("guest"))).await.unwrap(), 1);
     assert_eq!(queue.depth(Some(&namespace_name("none"))).await.unwrap(), 0);
-    assert_eq!(queue.depth(None).await.unwrap(), 1);
+    assert_eq!(queue.depth(None).await.unwrap(), 2);
     queue.release_all_except("b").await.unwrap();
-    assert_eq!(ids(&lease(queue, "b", 10, LONG).await), [other.activation]);
+    let left: HashSet<_> = ids(&lease(queue, "b", 10, LONG).await).into_iter().collect();
+    assert_eq!(left, HashSet::from([waiting.activation, other.activation]));
+}
+
+/// Who had a call before changes nothing about it any more, whoever has it now: not even who has it again, as the same attempt or the next.
+pub async fn a_lease_that_is_over_does_nothing(queue: &dyn Queue) {
+    let failed = |text: &str| Attempt::new(Timestamp::from_millis(1), text);
+    let comes_late = async |lease: Lease| {
+        assert!(!queue.begin(lease).await.unwrap());
+        assert_eq!(queue.extend(&[lease], OVER).await.unwrap(), 0);
+        assert!(!queue.retry(lease, failed("too late"), OVER, true).await.unwrap());
+        assert!(!queue.give_back(lease, OVER).await.unwrap());
+        assert!(!queue.complete(lease).await.unwrap());
+    };
+    let one = call("guest", 1, 3);
+    let first = Lease::first(one.activation);
+    begun(queue, &one, "a", OVER).await;
+    sleep(MOMENT).await;
+    let second = lease(queue, "a", 10, LONG).await.remove(0);
+    comes_late(first).await;
+    assert!(queue.begin(second.lease).await.unwrap(), "it is still held");
+    comes_late(first).await;
+    assert!(queue.retry(second.lease, failed("failed"), OVER, false).await.unwrap(), "its attempt went on");
+    comes_late(second.lease).await;
+
+    let third = lease(queue, "a", 10, LONG).await.remove(0);
+    assert_eq!((third.attempt, ends(&third)), (3, vec!["lease expired", "failed"]));
+    comes_late(second.lease).await;
+    assert!(queue.give_back(third.lease, OVER).await.unwrap());
+    comes_late(third.lease).await;
+    let fourth = lease(queue, "a", 10, LONG).await.remove(0);
+    assert_eq!(fourth.attempt, 3);
+    comes_late(third.lease).await;
+    assert!(queue.begin(fourth.lease).await.unwrap());
+    assert!(queue.complete(fourth.lease).await.unwrap());
+    comes_late(fourth.lease).await;
+    assert_eq!(queue.depth(None).await.unwrap(), 0);
 }
 
 /// What was accepted is what is run, whatever it contains.

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use flint_model::{ActivationId, Attempt, FailureKind, RetryPolicy, Timestamp};
 
 use super::sample::{LONG, call, everybody, lease, namespace_name};
-use crate::{CallPhase, LeasedCall, Queue, QueuedCall, StoreError, Waiting};
+use crate::{CallPhase, Lease, LeasedCall, Queue, QueuedCall, StoreError, Waiting};
 
 fn failure() -> Attempt {
     Attempt::new(Timestamp::from_millis(7), "it failed")
@@ -27,8 +27,9 @@ fn by_namespace(calls: &[LeasedCall]) -> HashMap<&str, usize> {
 /// Accepts a call, begins it, and puts it back to be due after `delay`.
 async fn failed(queue: &dyn Queue, call: &QueuedCall, delay: Duration) {
     queue.enqueue(call.clone(), "a", LONG).await.unwrap();
-    assert!(queue.begin("a", call.activation).await.unwrap());
-    queue.retry(call.activation, failure(), delay, false).await.unwrap();
+    let lease = Lease::first(call.activation);
+    assert!(queue.begin(lease).await.unwrap());
+    assert!(queue.retry(lease, failure(), delay, false).await.unwrap());
 }
 
 /// However many calls one namespace has, another one's turn comes.
@@ -150,30 +151,31 @@ pub async fn what_waits_again_is_counted(queue: &dyn Queue) {
 
     let held = queue.lease_again("b", 10, LONG, everybody()).await.unwrap();
     assert_eq!((ids(&held), waiting().await), (vec![large.activation], alone));
-    queue.give_back("b", large.activation, Duration::ZERO).await.unwrap();
+    assert!(queue.give_back(held[0].lease, Duration::ZERO).await.unwrap());
     assert_eq!(waiting().await, both);
-    queue.lease_again("b", 10, LONG, everybody()).await.unwrap();
-    assert!(queue.begin("b", large.activation).await.unwrap());
+    let held = queue.lease_again("b", 10, LONG, everybody()).await.unwrap();
+    assert!(queue.begin(held[0].lease).await.unwrap());
     assert_eq!(waiting().await, alone);
     queue.release_all_except("c").await.unwrap();
     assert_eq!(waiting().await.calls, 2, "an attempt that its server did not survive");
-    queue.complete(large.activation).await.unwrap();
-    queue.complete(small.activation).await.unwrap();
-    assert_eq!((waiting().await, queue.depth(None).await.unwrap()), (Waiting::default(), 2));
+    let held = queue.lease_again("c", 10, LONG, everybody()).await.unwrap();
+    assert!(queue.complete(held[0].lease).await.unwrap());
+    assert_eq!((waiting().await, queue.depth(None).await.unwrap()), (alone, 3));
 }
 
 /// What is given back is due later, has the attempts that it had, and is given back by its holder alone.
 pub async fn a_call_is_given_back(queue: &dyn Queue) {
     let given = call("guest", 1, 3);
     failed(queue, &given, Duration::ZERO).await;
-    assert_eq!(lease(queue, "b", 10, LONG).await.len(), 1);
-    queue.give_back("a", given.activation, Duration::ZERO).await.unwrap();
-    queue.give_back("b", ActivationId::generate(), Duration::ZERO).await.unwrap();
+    let held = lease(queue, "b", 10, LONG).await[0].lease;
+    for other in [given.activation, ActivationId::generate()] {
+        assert!(!queue.give_back(Lease::first(other), Duration::ZERO).await.unwrap());
+    }
     assert!(lease(queue, "c", 10, LONG).await.is_empty(), "it is held");
-    queue.give_back("b", given.activation, LONG).await.unwrap();
+    assert!(queue.give_back(held, LONG).await.unwrap());
     assert!(lease(queue, "c", 10, LONG).await.is_empty(), "it is not due");
-    assert!(!queue.begin("b", given.activation).await.unwrap(), "nobody holds it");
-    queue.give_back("b", given.activation, Duration::ZERO).await.unwrap();
+    assert!(!queue.begin(held).await.unwrap(), "nobody holds it");
+    assert!(!queue.give_back(held, Duration::ZERO).await.unwrap());
     assert!(
         queue.next_due().await.unwrap().unwrap() > Timestamp::now(),
         "who does not hold it does not change it"
@@ -181,14 +183,14 @@ pub async fn a_call_is_given_back(queue: &dyn Queue) {
 
     let begun = call("guest", 2, 3);
     failed(queue, &begun, Duration::ZERO).await;
-    assert_eq!(lease(queue, "b", 10, LONG).await.len(), 1);
-    assert!(queue.begin("b", begun.activation).await.unwrap());
-    queue.give_back("b", begun.activation, Duration::ZERO).await.unwrap();
+    let held = lease(queue, "b", 10, LONG).await[0].lease;
+    assert!(queue.begin(held).await.unwrap());
+    assert!(!queue.give_back(held, Duration::ZERO).await.unwrap());
     assert!(lease(queue, "c", 10, LONG).await.is_empty(), "an attempt is under way");
 
     let fresh = call("guest", 3, 3);
     queue.enqueue(fresh.clone(), "b", LONG).await.unwrap();
-    queue.give_back("b", fresh.activation, Duration::ZERO).await.unwrap();
+    assert!(queue.give_back(Lease::first(fresh.activation), Duration::ZERO).await.unwrap());
     let again = queue.lease_again("b", 10, LONG, everybody()).await.unwrap();
     assert_eq!((ids(&again), again[0].attempt, again[0].earlier.len()), (vec![fresh.activation], 1, 0));
     queue.release_all_except("c").await.unwrap();
@@ -200,22 +202,24 @@ pub async fn a_call_is_given_back(queue: &dyn Queue) {
 pub async fn it_is_known_why_a_call_is_put_off(queue: &dyn Queue) {
     let (guest, one) = (namespace_name("guest"), call("guest", 1, 3));
     let phase = async || queue.find(&guest, one.activation).await.unwrap().unwrap().phase;
+    let first = Lease::first(one.activation);
     queue.enqueue(one.clone(), "a", LONG).await.unwrap();
-    queue.put_off("b", one.activation, LONG, "no ruby").await.unwrap();
-    assert_eq!(phase().await, CallPhase::Waiting, "another holds it");
-    queue.put_off("a", one.activation, Duration::ZERO, "no ruby").await.unwrap();
-    assert_eq!(ids(&queue.lease_again("b", 10, LONG, everybody()).await.unwrap()), [one.activation]);
+    assert!(queue.put_off(first, Duration::ZERO, "no ruby").await.unwrap());
+    let again = queue.lease_again("b", 10, LONG, everybody()).await.unwrap();
+    assert_eq!(ids(&again), [one.activation]);
+    assert!(!queue.put_off(first, LONG, "no ruby").await.unwrap(), "another holds it");
     assert_eq!(phase().await, CallPhase::Waiting);
-    queue.put_off("b", one.activation, LONG, "no node").await.unwrap();
+    assert!(queue.put_off(again[0].lease, LONG, "no node").await.unwrap());
     let until = queue.next_due().await.unwrap().unwrap();
     assert_eq!(phase().await, CallPhase::PutOff { until, why: "no node".to_owned() });
 
     let fails = call("guest", 2, 3);
     queue.enqueue(fails.clone(), "a", LONG).await.unwrap();
-    queue.put_off("a", fails.activation, Duration::ZERO, "no node").await.unwrap();
-    assert_eq!(ids(&queue.lease_again("b", 10, LONG, everybody()).await.unwrap()), [fails.activation]);
-    assert!(queue.begin("b", fails.activation).await.unwrap());
-    queue.retry(fails.activation, failure(), LONG, false).await.unwrap();
+    assert!(queue.put_off(Lease::first(fails.activation), Duration::ZERO, "no node").await.unwrap());
+    let again = queue.lease_again("b", 10, LONG, everybody()).await.unwrap();
+    assert_eq!(ids(&again), [fails.activation]);
+    assert!(queue.begin(again[0].lease).await.unwrap());
+    assert!(queue.retry(again[0].lease, failure(), LONG, false).await.unwrap());
     let found = queue.find(&guest, fails.activation).await.unwrap().unwrap();
     assert!(matches!(found.phase, CallPhase::Delayed(_)), "{found:?}");
 }
@@ -228,8 +232,8 @@ pub async fn a_call_may_be_begun_when_it_is_accepted(queue: &dyn Queue) {
     }
     assert!(matches!(queue.enqueue_begun(lost.clone(), "a", LONG).await, Err(StoreError::Conflict)));
     assert!(lease(queue, "b", 10, LONG).await.is_empty());
-    assert!(!queue.begin("a", lost.activation).await.unwrap(), "it is already");
-    queue.complete(over.activation).await.unwrap();
+    assert!(!queue.begin(Lease::first(lost.activation)).await.unwrap(), "it is already");
+    assert!(queue.complete(Lease::first(over.activation)).await.unwrap());
     assert_eq!(queue.depth(None).await.unwrap(), 1);
     queue.release_all_except("b").await.unwrap();
     assert!(lease(queue, "b", 10, LONG).await.is_empty());
@@ -250,15 +254,17 @@ pub async fn a_call_is_found_where_it_is(queue: &dyn Queue) {
     queue.enqueue_due(one.clone()).await.unwrap();
     is(CallPhase::Waiting, 0, 0).await;
     assert_eq!(queue.find(&namespace_name("other"), one.activation).await.unwrap(), None);
-    lease(queue, "a", 10, LONG).await;
+    let held = lease(queue, "a", 10, LONG).await[0].lease;
     is(CallPhase::Waiting, 0, 0).await;
-    assert!(queue.begin("a", one.activation).await.unwrap());
+    assert!(queue.begin(held).await.unwrap());
     is(CallPhase::Running, 1, 0).await;
-    queue.retry(one.activation, failure(), LONG, false).await.unwrap();
+    assert!(queue.retry(held, failure(), LONG, false).await.unwrap());
     let due = queue.next_due().await.unwrap().unwrap();
     is(CallPhase::Delayed(due), 1, 1).await;
-    queue.complete(one.activation).await.unwrap();
-    assert_eq!(queue.find(&guest, one.activation).await.unwrap(), None);
+    let over = call("guest", 2, 1);
+    queue.enqueue(over.clone(), "a", LONG).await.unwrap();
+    assert!(queue.complete(Lease::first(over.activation)).await.unwrap());
+    assert_eq!(queue.find(&guest, over.activation).await.unwrap(), None);
 }
 
 /// What holds for a call is what held when it was accepted.
