@@ -366,6 +366,8 @@ mod tests {
         assert!(why.contains("could replace it") && !why.contains("/home/me"), "{why}");
         assert!(!line("python:3.1").unwrap_err().contains("replace"));
         let kinds = runtimes.kinds();
+        // Limits of namespaces may name every one of them.
+        assert!(kinds.iter().all(|entry| Kind::FAMILIES.contains(&entry.kind.family())), "{kinds:?}");
         let named = |name: &str| kinds.iter().find(|entry| entry.kind.as_str() == name).unwrap();
         assert!(named("python:3.13").default && !named("python:3.9").default);
         for (family, package) in [("go", "golang-go"), ("php", "php-cli"), ("ruby", "'apt-get install ruby'")]
