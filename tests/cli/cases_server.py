@@ -111,6 +111,13 @@ def test_completions_are_printed(world):
         claim("flint" in world.bare("completions", shell).text)
 
 
+def test_kinds_to_prewarm_that_are_not_there_are_named(world):
+    server = Server(world, world.path("prewarm-kinds"), "--set", 'pool.prewarm_kinds=["cobol", "nodejs"]')
+    said = eventually("the log names it", lambda: "pool.prewarm_kinds" in server.log() and server.log())
+    claim("kind=cobol" in said and "kind=nodejs" not in said, said)
+    server.stop()
+
+
 def test_a_busy_port_is_named(world):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
