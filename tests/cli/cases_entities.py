@@ -22,8 +22,10 @@ def test_a_package_is_created_bound_shown_and_deleted(world):
     claim("/guest/tools" in table and "yes" in table, table)
     claim(world.ok("package", "list", "nobody").text.strip() == "none")
     world.refused(4, "Package not empty (contains 1 entity)", "--force", arguments=["package", "delete", "tools"])
-    claim(world.ok("package", "delete", "mine").text.strip() == "deleted mine")
     claim(world.ok("package", "delete", "tools", "--force").text.strip() == "deleted tools")
+    for arguments in (["package", "get", "mine"], ["get", "mine/echo"], ["invoke", "mine/echo"]):
+        world.refused(4, "'guest/mine' is bound to package 'guest/tools', which does not exist", arguments=arguments)
+    claim(world.ok("package", "delete", "mine").text.strip() == "deleted mine")
     world.refused(4, "there is no function", arguments=["invoke", "tools/echo"])
     world.refused(4, "there is no package 'tools'", "flint package list", arguments=["package", "get", "tools"])
 

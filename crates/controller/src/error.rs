@@ -56,6 +56,14 @@ pub enum ControllerError {
     /// Nothing with this name exists.
     #[error("The requested resource '{0}' does not exist.")]
     NoSuch(String),
+    /// The package that a binding is bound to was deleted.
+    #[error("The requested resource '{provider}' does not exist.")]
+    NoProvider {
+        /// The binding.
+        binding: String,
+        /// The package.
+        provider: String,
+    },
     /// Something required does not exist; with a text of its own.
     #[error("{0}")]
     Missing(&'static str),
@@ -199,7 +207,11 @@ impl ControllerError {
         match self {
             Self::BadKey => ErrorKind::Unauthenticated,
             Self::Forbidden(_) | Self::KindForbidden(_) => ErrorKind::Forbidden,
-            Self::NotFound | Self::NamespaceGone | Self::NoSuch(_) | Self::Missing(_) => ErrorKind::NotFound,
+            Self::NotFound
+            | Self::NamespaceGone
+            | Self::NoSuch(_)
+            | Self::NoProvider { .. }
+            | Self::Missing(_) => ErrorKind::NotFound,
             Self::Exists | Self::Race | Self::OtherCollection | Self::Conflicting(_) => ErrorKind::Conflict,
             Self::CircularBinding(_) => ErrorKind::Unprocessable,
             Self::NoCode
@@ -244,6 +256,9 @@ impl ControllerError {
             Self::Refused(refusal) => Some(refusal.to_string()),
             Self::ShuttingDown => Some(Refusal::ShuttingDown.to_string()),
             Self::Full(error) => Some(error.to_string()),
+            Self::NoProvider { binding, provider } => {
+                Some(format!("'{binding}' is bound to package '{provider}', which does not exist"))
+            }
             _ => None,
         }
     }

@@ -11,11 +11,12 @@ use serde_json::Value;
 use super::{Client, collect, refusal_from};
 use crate::failure::Failure;
 
-/// An error response. A failed function may have nested its error in another one.
+/// An error response; `cause` says what is behind a standard text. A failed function may have nested its error in
+/// another one.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Refused {
-    Plain { error: String },
+    Plain { error: String, cause: Option<String> },
     Nested { error: Inner },
 }
 
@@ -55,9 +56,8 @@ impl Client {
             return Ok(value);
         }
         Err(match serde_json::from_slice(&body) {
-            Ok(Refused::Plain { error } | Refused::Nested { error: Inner { error } }) => {
-                refused(status, error)
-            }
+            Ok(Refused::Plain { error, cause }) => refused(status, cause.unwrap_or(error)),
+            Ok(Refused::Nested { error: Inner { error } }) => refused(status, error),
             Err(_) => refusal_from(status, &headers, &body),
         })
     }

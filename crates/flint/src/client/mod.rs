@@ -161,6 +161,7 @@ impl Client {
         #[derive(serde::Deserialize)]
         struct Refused {
             error: String,
+            cause: Option<String>,
         }
         let mut request = Request::builder().method(method).uri(path);
         if let Some(key) = self.authorization.as_deref().and_then(|value| value.strip_prefix("Bearer ")) {
@@ -177,8 +178,8 @@ impl Client {
             return Ok(body);
         }
         match serde_json::from_slice(&body) {
-            Ok(Refused { error }) => {
-                let mut failure = entity::refused(status, error);
+            Ok(Refused { error, cause }) => {
+                let mut failure = entity::refused(status, cause.unwrap_or(error));
                 // Hints about other entities' names do not apply to APIs.
                 failure.hint = failure.hint.filter(|_| status == StatusCode::UNAUTHORIZED);
                 Err(failure)
