@@ -1,5 +1,7 @@
 """Packages, triggers and rules."""
 
+import sqlite3
+
 from harness import claim, eventually
 
 ECHO = "exports.main = (params) => params;\n"
@@ -56,6 +58,34 @@ def test_a_fired_trigger_calls_the_functions_of_its_rules(world):
         claim("deleted" in world.ok(*arguments).text)
     world.refused(4, "there is no trigger 'event'", "flint trigger list", arguments=["trigger", "fire", "event"])
     world.refused(4, "there is no rule 'reacts'", "flint rule list", arguments=["rule", "enable", "reacts"])
+
+
+def test_a_feed_that_is_gone_broken_or_damaged_is_named(world):
+    only_creates = "exports.main = (params) => { if (params.lifecycleEvent !== 'CREATE') throw new Error('no such event'); return {}; };\n"
+    world.ok("deploy", world.file("feeder.js", only_creates), "--annotation", "feed=true")
+    world.ok("trigger", "create", "fed", "--feed", "feeder")
+    shown = world.ok("trigger", "get", "fed")
+    claim("warning: the feed feeder has not done it: " in shown.said and "no such event" in shown.said and "/guest/fed" in shown.text, shown)
+    world.refused(4, "the feed feeder has not done it: ", "no such event", arguments=["trigger", "pause", "fed"])
+    world.ok("rm", "feeder")
+    shown = world.ok("trigger", "get", "fed")
+    claim("warning: there is no feed feeder" in shown.said and "/guest/fed" in shown.text, shown)
+    world.refused(4, "there is no feed feeder", "flint package get", arguments=["trigger", "pause", "fed"])
+    deleted = world.ok("trigger", "delete", "fed")
+    claim("warning: there is no feed feeder" in deleted.said and "deleted fed" in deleted.text, deleted)
+
+    alarm = ["--feed", "/whisk.system/alarms/alarm", "-p", "cron=0 0 1 1 *"]
+    world.ok("trigger", "create", "spoilt", *alarm)
+    with sqlite3.connect(world.server.data_dir / "flint.db") as database:
+        database.execute("UPDATE feeds SET body = '{' WHERE trigger = 'spoilt'")
+    database.close()
+    damaged = "the feed of the trigger /guest/spoilt is damaged and does not fire: delete the trigger, and create it again"
+    for arguments in (["pause", "spoilt"], ["create", "spoilt", *alarm, "--update"]):
+        world.refused(4, damaged, arguments=["trigger", *arguments])
+    claim(damaged in world.ok("trigger", "get", "spoilt").said)
+    world.ok("trigger", "delete", "spoilt")
+    claim("fires next" in world.ok("trigger", "create", "spoilt", *alarm).text)
+    world.ok("trigger", "delete", "spoilt")
 
 
 def test_a_trigger_is_fired_by_its_feed(world):

@@ -63,6 +63,9 @@ impl Client {
     }
 }
 
+/// The beginning of the API's error for a missing entity.
+pub(crate) const NOT_THERE: &str = "The requested resource";
+
 /// The API's own advice for a package that is not empty; the option has another name here.
 const FORCE: &str = " Set force param or delete package contents.";
 
@@ -86,6 +89,7 @@ pub(super) fn refused(status: StatusCode, mut message: String) -> Failure {
         StatusCode::TOO_MANY_REQUESTS => ("throttled", Some("wait for the next minute")),
         StatusCode::SERVICE_UNAVAILABLE => ("unavailable", None),
         StatusCode::BAD_GATEWAY => ("function_failed", None),
+        StatusCode::INTERNAL_SERVER_ERROR => ("internal", Some("the server's log has the cause")),
         _ => ("refused", None),
     };
     Failure::refused(ErrorDetail { code: code.to_owned(), message, hint: hint.map(str::to_owned) })

@@ -23,6 +23,7 @@ use tokio::net::TcpStream;
 
 pub(crate) use address::{Address, segment};
 pub(crate) use credentials::{GUEST_KEY, key_for};
+pub(crate) use entity::NOT_THERE;
 pub(crate) use feed::feed_path;
 pub(crate) use lines::Lines;
 

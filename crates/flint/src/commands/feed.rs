@@ -30,7 +30,8 @@ pub(crate) async fn create(
         false => None,
     };
     if let Some(there) = &mut there {
-        read_into(&client, there).await;
+        // What it says is only for the report.
+        let _ = read_into(&client, there).await;
     }
     let old = there.as_ref().and_then(feed_of);
     let same = match &old {
@@ -64,7 +65,7 @@ pub(crate) async fn create(
         return Err(failure.into());
     }
     let mut written = written;
-    read_into(&client, &mut written).await;
+    let _ = read_into(&client, &mut written).await;
     let next = match written[FEED]["status"]["nextFire"].as_u64() {
         Some(millis) => format!(", fires next at {}", clock(millis)),
         None => String::new(),
@@ -118,13 +119,12 @@ fn annotated(before: &Value, given: Vec<(String, Value)>, action: &str) -> Value
     pairs(&list)
 }
 
-/// Adds the feed's own description to a trigger, if the feed answers.
-pub(crate) async fn read_into(client: &Client, trigger: &mut Value) {
-    let Some(action) = feed_of(trigger) else { return };
+/// Adds the feed's own description to a trigger that has one.
+pub(crate) async fn read_into(client: &Client, trigger: &mut Value) -> Result<(), Failure> {
+    let Some(action) = feed_of(trigger) else { return Ok(()) };
     let name = format!("/{}/{}", shown(&trigger["namespace"]), shown(&trigger["name"]));
-    if let Ok(answer) = client.feed(&action, &name, "READ", Map::new()).await {
-        trigger[FEED] = answer;
-    }
+    trigger[FEED] = client.feed(&action, &name, "READ", Map::new()).await?;
+    Ok(())
 }
 
 /// Sends a lifecycle event to a trigger's feed.
