@@ -63,7 +63,8 @@ def test_a_fired_trigger_calls_the_functions_of_its_rules(world):
 def test_a_feed_that_is_gone_broken_or_damaged_is_named(world):
     only_creates = "exports.main = (params) => { if (params.lifecycleEvent !== 'CREATE') throw new Error('no such event'); return {}; };\n"
     world.ok("deploy", world.file("feeder.js", only_creates), "--annotation", "feed=true")
-    world.ok("trigger", "create", "fed", "--feed", "feeder")
+    created = world.ok("trigger", "create", "fed", "--feed", "feeder")
+    claim("warning" not in created.said, created)
     shown = world.ok("trigger", "get", "fed")
     claim("warning: the feed feeder has not done it: " in shown.said and "no such event" in shown.said and "/guest/fed" in shown.text, shown)
     world.refused(4, "the feed feeder has not done it: ", "no such event", arguments=["trigger", "pause", "fed"])
@@ -121,6 +122,9 @@ def test_a_trigger_is_fired_by_its_feed(world):
     world.refused(4, "cron pattern 'never' is not valid", arguments=["trigger", "create", "t", "--feed", alarm, "-p", "cron=never"])
     world.refused(4, "there is no trigger", arguments=["trigger", "get", "t"])
     world.refused(2, "is not a feed", arguments=["trigger", "create", "t", "--feed", "a//b"])
+    created = world.ok("trigger", "create", "unfed", "--feed", "hears")
+    claim("warning: hears is not marked as a feed" in created.said and "created unfed" in created.text, created)
+    world.ok("trigger", "delete", "unfed")
     world.ok("trigger", "create", "plain")
     world.refused(2, "has no feed", arguments=["trigger", "pause", "plain"])
     claim(world.ok("invoke", "/whisk.system/samples/greeting", "-p", "name=Odin").json() == {"payload": "Hello, Odin from somewhere!"})
