@@ -266,7 +266,8 @@ async fn long_bodies_stream_both_ways() {
     }
     assert_eq!(length, PIECE * PIECES);
     feeding.await.unwrap();
-    assert_eq!(end.await.unwrap().fault, None);
+    let end = end.await.unwrap();
+    assert_eq!((end.fault, end.streamed), (None, length as u64));
 }
 
 #[tokio::test]
