@@ -191,7 +191,7 @@ pub enum ControllerError {
     #[error("The server is currently unavailable (because it is overloaded or down for maintenance).")]
     ShuttingDown,
     /// No disk space is left for writes that have to precede.
-    #[error("The server is currently unavailable (because it is overloaded or down for maintenance).")]
+    #[error("The server is currently unavailable (because its disk is full).")]
     Full(#[source] StoreError),
     /// The store failed.
     #[error("There was an internal server error.")]
@@ -307,6 +307,7 @@ mod tests {
         assert_eq!((busy.kind(), busy.retry_after()), (ErrorKind::Throttled, Some(5)));
         let error = ControllerError::from(StoreError::Full { what: "the catalog".into() });
         assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert_eq!(error.to_string(), "The server is currently unavailable (because its disk is full).");
         assert!(error.cause().is_some_and(|cause| cause.starts_with("no space left")));
     }
 }
