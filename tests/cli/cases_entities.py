@@ -1,5 +1,7 @@
 """Packages, triggers and rules."""
 
+import sqlite3
+
 from harness import claim, eventually
 
 ECHO = "exports.main = (params) => params;\n"
@@ -22,8 +24,10 @@ def test_a_package_is_created_bound_shown_and_deleted(world):
     claim("/guest/tools" in table and "yes" in table, table)
     claim(world.ok("package", "list", "nobody").text.strip() == "none")
     world.refused(4, "Package not empty (contains 1 entity)", "--force", arguments=["package", "delete", "tools"])
-    claim(world.ok("package", "delete", "mine").text.strip() == "deleted mine")
     claim(world.ok("package", "delete", "tools", "--force").text.strip() == "deleted tools")
+    for arguments in (["package", "get", "mine"], ["get", "mine/echo"], ["invoke", "mine/echo"]):
+        world.refused(4, "'guest/mine' is bound to package 'guest/tools', which does not exist", arguments=arguments)
+    claim(world.ok("package", "delete", "mine").text.strip() == "deleted mine")
     world.refused(4, "there is no function", arguments=["invoke", "tools/echo"])
     world.refused(4, "there is no package 'tools'", "flint package list", arguments=["package", "get", "tools"])
 
@@ -54,6 +58,35 @@ def test_a_fired_trigger_calls_the_functions_of_its_rules(world):
         claim("deleted" in world.ok(*arguments).text)
     world.refused(4, "there is no trigger 'event'", "flint trigger list", arguments=["trigger", "fire", "event"])
     world.refused(4, "there is no rule 'reacts'", "flint rule list", arguments=["rule", "enable", "reacts"])
+
+
+def test_a_feed_that_is_gone_broken_or_damaged_is_named(world):
+    only_creates = "exports.main = (params) => { if (params.lifecycleEvent !== 'CREATE') throw new Error('no such event'); return {}; };\n"
+    world.ok("deploy", world.file("feeder.js", only_creates), "--annotation", "feed=true")
+    created = world.ok("trigger", "create", "fed", "--feed", "feeder")
+    claim("warning" not in created.said, created)
+    shown = world.ok("trigger", "get", "fed")
+    claim("warning: the feed feeder has not done it: " in shown.said and "no such event" in shown.said and "/guest/fed" in shown.text, shown)
+    world.refused(4, "the feed feeder has not done it: ", "no such event", arguments=["trigger", "pause", "fed"])
+    world.ok("rm", "feeder")
+    shown = world.ok("trigger", "get", "fed")
+    claim("warning: there is no feed feeder" in shown.said and "/guest/fed" in shown.text, shown)
+    world.refused(4, "there is no feed feeder", "flint package get", arguments=["trigger", "pause", "fed"])
+    deleted = world.ok("trigger", "delete", "fed")
+    claim("warning: there is no feed feeder" in deleted.said and "deleted fed" in deleted.text, deleted)
+
+    alarm = ["--feed", "/whisk.system/alarms/alarm", "-p", "cron=0 0 1 1 *"]
+    world.ok("trigger", "create", "spoilt", *alarm)
+    with sqlite3.connect(world.server.data_dir / "flint.db") as database:
+        database.execute("UPDATE feeds SET body = '{' WHERE trigger = 'spoilt'")
+    database.close()
+    damaged = "the feed of the trigger /guest/spoilt is damaged and does not fire: delete the trigger, and create it again"
+    for arguments in (["pause", "spoilt"], ["create", "spoilt", *alarm, "--update"]):
+        world.refused(4, damaged, arguments=["trigger", *arguments])
+    claim(damaged in world.ok("trigger", "get", "spoilt").said)
+    world.ok("trigger", "delete", "spoilt")
+    claim("fires next" in world.ok("trigger", "create", "spoilt", *alarm).text)
+    world.ok("trigger", "delete", "spoilt")
 
 
 def test_a_trigger_is_fired_by_its_feed(world):
@@ -89,6 +122,9 @@ def test_a_trigger_is_fired_by_its_feed(world):
     world.refused(4, "cron pattern 'never' is not valid", arguments=["trigger", "create", "t", "--feed", alarm, "-p", "cron=never"])
     world.refused(4, "there is no trigger", arguments=["trigger", "get", "t"])
     world.refused(2, "is not a feed", arguments=["trigger", "create", "t", "--feed", "a//b"])
+    created = world.ok("trigger", "create", "unfed", "--feed", "hears")
+    claim("warning: hears is not marked as a feed" in created.said and "created unfed" in created.text, created)
+    world.ok("trigger", "delete", "unfed")
     world.ok("trigger", "create", "plain")
     world.refused(2, "has no feed", arguments=["trigger", "pause", "plain"])
     claim(world.ok("invoke", "/whisk.system/samples/greeting", "-p", "name=Odin").json() == {"payload": "Hello, Odin from somewhere!"})

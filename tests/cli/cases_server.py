@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import socket
+import subprocess
 import time
 
 from harness import Server, claim, eventually, fetch, free_port
@@ -109,6 +110,28 @@ def test_config_lists_every_key_with_its_origin(world):
 def test_completions_are_printed(world):
     for shell in ("bash", "zsh", "fish"):
         claim("flint" in world.bare("completions", shell).text)
+
+
+def test_kinds_to_prewarm_that_are_not_there_are_named(world):
+    server = Server(world, world.path("prewarm-kinds"), "--set", 'pool.prewarm_kinds=["cobol", "nodejs"]')
+    said = eventually("the log names it", lambda: "pool.prewarm_kinds" in server.log() and server.log())
+    claim("kind=cobol" in said and "kind=nodejs" not in said, said)
+    server.stop()
+
+
+def test_too_little_address_space_is_named(world):
+    data = world.path("narrow-space")
+
+    def limited(kilobytes, *arguments):
+        script = f'ulimit -v {kilobytes}; exec "$0" "$@"'
+        return subprocess.run(["sh", "-c", script, world.flint, *arguments], capture_output=True, text=True, env=world.environment())
+
+    done = limited(2000000, "up", "--listen", "127.0.0.1:0", "--data-dir", str(data))
+    claim(done.returncode == 5 and "1.9 GB of address space" in done.stderr and "ulimit -v" in done.stderr, done)
+    claim("panicked" not in done.stderr and not data.exists(), done)
+    done = limited(8000000, "doctor", "--json")
+    named = [ability for ability in json.loads(done.stdout)["abilities"] if ability["name"] == "address-space"]
+    claim(named and "7.6 GB" in named[0]["detail"] and "panicked" not in done.stderr, done)
 
 
 def test_a_busy_port_is_named(world):

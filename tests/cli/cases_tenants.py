@@ -42,6 +42,8 @@ def test_a_namespace_is_made_before_the_first_start_and_used_after_it(world):
         (["create", "bad/name"], 4, "cannot be the name of a namespace"),
         (["create", "_"], 4, "the caller's own"),
         (["create", "subj", "--subject", "a/b"], 4, ""),
+        (["create", "subj", "--allowed-kinds", "nodejs,cobol"], 4, "no kind 'cobol'. Valid are nodejs, python"),
+        (["limits", "shop", "--allowed-kinds", "node:20"], 4, "no kind 'node:20'"),
         (["keys", "subj"], 4, "no namespace 'subj'"),
         (["rm", "shop"], 2, "--yes"),
     ]:

@@ -14,7 +14,7 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use flint_controller::{ControllerError, allowed_around_code};
+use flint_controller::{ControllerError, largest_deploy};
 use flint_executor::{Body, BodyError, body_channel};
 use flint_model::ByteSize;
 use flint_request_body::{Arrival, Pieces, Unread, hand_on};
@@ -52,7 +52,7 @@ pub(crate) async fn collect_deploy(
     max_parameters: ByteSize,
     arrival: Option<Arrival<'_>>,
 ) -> Result<Bytes, ApiError> {
-    let limit = max_code / 3 * 4 + allowed_around_code(max_parameters);
+    let limit = largest_deploy(ByteSize::bytes(max_code), max_parameters);
     collect_or(body, limit, arrival, |size| ApiError::deploy_too_large(size, limit, max_code)).await
 }
 

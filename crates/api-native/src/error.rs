@@ -209,6 +209,9 @@ fn hint(error: &ControllerError) -> Option<&'static str> {
             "`flint invoke` calls it; `flint sequence get` and `flint sequence rm` show and delete it"
         }
         ControllerError::NoSequence(_) => "`flint get` and `flint rm` show and delete functions",
+        ControllerError::NoProvider { .. } => {
+            "`flint package bind PACKAGE NAME --update` binds it to another one, `flint package delete NAME` deletes it"
+        }
         ControllerError::Race => "repeat the request",
         ControllerError::ListTooLarge { .. } => {
             "ask for a page with query `limit`, for example `flint list -n 20` or `flint sequence list -n 20`"

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use axum::body::Body;
 use bytes::Bytes;
-use flint_controller::{Caller, Controller, ControllerError, LARGEST_LIST, SMALL_LIST};
+use flint_controller::{Caller, Controller, ControllerError, LARGEST_LIST, SMALL_LIST, largest_deploy};
 use flint_executor::media_type;
 use flint_model::{ByteSize, Entity, EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
 use flint_request_body::{Arrival, Room, Unread, Uploads};
@@ -15,12 +15,6 @@ use crate::{
     refusal::Refusal,
     reply::Reply,
 };
-
-/// The largest body of a PUT where the largest code is OpenWhisk's: that as base64 is longer, but this is what clients know.
-const LARGEST_BODY: u64 = 50 * 1024 * 1024;
-
-/// The largest code for which that holds.
-const USUAL_CODE: u64 = 48 * 1024 * 1024;
 
 /// What is parsed or decoded is, up to this size, where it is read.
 const QUICK: usize = 64 << 10;
@@ -129,13 +123,13 @@ impl Request<'_> {
         body: Body,
         read: impl Fn(&[u8]) -> Result<T, String> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let most = largest_body(self.controller.config().limits.bounds.max_code.as_u64());
+        let max_parameters = self.caller.limits().bounds.max_parameters;
+        let most = largest_deploy(self.controller.config().limits.bounds.max_code, max_parameters);
         let body =
             json_body(self.headers, body, most, self.arrival(room), |_| Refusal::body_too_large()).await?;
         if body.is_empty() {
             return Err(Refusal::bad_request("Request entity expected but not supplied"));
         }
-        let max_parameters = self.caller.limits().bounds.max_parameters;
         self.aside(body.len(), move || {
             check_parts(&body, max_parameters)?;
             read(&body).map_err(Refusal::malformed)
@@ -162,14 +156,6 @@ impl Request<'_> {
             package: name.package.map(entity_name).transpose()?,
             name: entity_name(name.name)?,
         })
-    }
-}
-
-/// The largest body of a PUT where the largest code is this: an operator who lets in more than usual lets it in as base64, with what is around it.
-fn largest_body(max_code: u64) -> u64 {
-    match max_code > USUAL_CODE {
-        true => max_code / 3 * 4 + (LARGEST_BODY - USUAL_CODE),
-        false => LARGEST_BODY,
     }
 }
 
@@ -220,16 +206,4 @@ pub(crate) async fn whole_body(
 /// Without a content type, JSON is meant.
 fn is_json(headers: &HeaderMap) -> bool {
     media_type(headers).is_none_or(|media| media.eq_ignore_ascii_case(b"application/json"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn more_code_than_usual_fits_into_a_body() {
-        const MB: u64 = 1024 * 1024;
-        assert_eq!((largest_body(MB), largest_body(48 * MB)), (50 * MB, 50 * MB));
-        assert_eq!(largest_body(300 * MB), 402 * MB);
-    }
 }

@@ -71,7 +71,7 @@ impl Controller {
             Err(error) => {
                 let cause = error.detail().unwrap_or_else(|| error.to_string());
                 tracing::error!(function = %call.callable.function.path, cause, "a built-in function failed");
-                Verdict::not_provisioned(&error.to_string())
+                Verdict::not_provisioned(&error.cause().unwrap_or_else(|| error.to_string()))
             }
         };
         let mut draft = Draft { took: Some(began.elapsed()), ..draft };

@@ -236,7 +236,7 @@ impl Controller {
         let (end, draft) = ended(end, draft).await;
         let verdict = match (whole, &end.fault) {
             (_, Some(fault)) => Verdict::of_fault(fault, Phase::Run, call.callable.function.limits.timeout),
-            (None, None) => Verdict::of_http_head(status, &headers),
+            (None, None) => Verdict::of_http_head(status, &headers).streamed(end.streamed),
             (Some(whole), None) => {
                 let head = ReplyHead::Http { status, headers };
                 Verdict::of_reply(Reply { head, body: whole.into() }, Some(most))

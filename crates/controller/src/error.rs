@@ -56,6 +56,14 @@ pub enum ControllerError {
     /// Nothing with this name exists.
     #[error("The requested resource '{0}' does not exist.")]
     NoSuch(String),
+    /// The package that a binding is bound to was deleted.
+    #[error("The requested resource '{provider}' does not exist.")]
+    NoProvider {
+        /// The binding.
+        binding: String,
+        /// The package.
+        provider: String,
+    },
     /// Something required does not exist; with a text of its own.
     #[error("{0}")]
     Missing(&'static str),
@@ -183,7 +191,7 @@ pub enum ControllerError {
     #[error("The server is currently unavailable (because it is overloaded or down for maintenance).")]
     ShuttingDown,
     /// No disk space is left for writes that have to precede.
-    #[error("The server is currently unavailable (because it is overloaded or down for maintenance).")]
+    #[error("The server is currently unavailable (because its disk is full).")]
     Full(#[source] StoreError),
     /// The store failed.
     #[error("There was an internal server error.")]
@@ -199,7 +207,11 @@ impl ControllerError {
         match self {
             Self::BadKey => ErrorKind::Unauthenticated,
             Self::Forbidden(_) | Self::KindForbidden(_) => ErrorKind::Forbidden,
-            Self::NotFound | Self::NamespaceGone | Self::NoSuch(_) | Self::Missing(_) => ErrorKind::NotFound,
+            Self::NotFound
+            | Self::NamespaceGone
+            | Self::NoSuch(_)
+            | Self::NoProvider { .. }
+            | Self::Missing(_) => ErrorKind::NotFound,
             Self::Exists | Self::Race | Self::OtherCollection | Self::Conflicting(_) => ErrorKind::Conflict,
             Self::CircularBinding(_) => ErrorKind::Unprocessable,
             Self::NoCode
@@ -244,6 +256,9 @@ impl ControllerError {
             Self::Refused(refusal) => Some(refusal.to_string()),
             Self::ShuttingDown => Some(Refusal::ShuttingDown.to_string()),
             Self::Full(error) => Some(error.to_string()),
+            Self::NoProvider { binding, provider } => {
+                Some(format!("'{binding}' is bound to package '{provider}', which does not exist"))
+            }
             _ => None,
         }
     }
@@ -292,6 +307,7 @@ mod tests {
         assert_eq!((busy.kind(), busy.retry_after()), (ErrorKind::Throttled, Some(5)));
         let error = ControllerError::from(StoreError::Full { what: "the catalog".into() });
         assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert_eq!(error.to_string(), "The server is currently unavailable (because its disk is full).");
         assert!(error.cause().is_some_and(|cause| cause.starts_with("no space left")));
     }
 }

@@ -256,7 +256,7 @@ impl Controller {
                     let time_limit = call.callable.function.limits.timeout;
                     let verdict = match &end.fault {
                         Some(fault) => Verdict::of_fault(fault, Phase::Run, time_limit),
-                        None => verdict,
+                        None => verdict.streamed(end.streamed),
                     };
                     let record = of_attempt(&call, &draft, verdict, end, Vec::new());
                     call.recorded &= is_kept_for(&place);

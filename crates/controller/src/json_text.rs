@@ -12,6 +12,12 @@ pub fn allowed_around_code(max_parameters: ByteSize) -> u64 {
     AROUND_CODE.as_u64() + 2 * max_parameters.as_u64()
 }
 
+/// The largest JSON of a deploy, in bytes: the largest code as base64, with what may be around it.
+pub fn largest_deploy(max_code: ByteSize, max_parameters: ByteSize) -> u64 {
+    let code = (max_code.as_u64() / 3).saturating_mul(4);
+    code.saturating_add(allowed_around_code(max_parameters))
+}
+
 /// Checks the size of a JSON text before it becomes values, which may take a hundred times its memory. What
 /// [`merge::check_json`] lets pass passes here too, unless the text has what does not become a value: keys that it
 /// repeats, and members that are ignored.
@@ -49,6 +55,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_deploy_has_room_for_its_largest_parts() {
+        let (code, parameters) = (ByteSize::mib(48), ByteSize::mib(1));
+        assert_eq!(largest_deploy(code, parameters), (64 + 4 + 2) << 20);
+        assert_eq!(largest_deploy(ByteSize::bytes(0), parameters), allowed_around_code(parameters));
+    }
 
     #[test]
     fn a_text_is_not_taken_for_larger_than_what_it_says() {

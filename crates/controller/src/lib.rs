@@ -76,7 +76,7 @@ pub use feeds::{FeedsConfig, Missed};
 pub use gateway::{DeleteApi, PutApi, Routed, Routing};
 pub use info::{EffectiveLimits, HostState};
 pub use invocation::{Accepts, Answer, HttpAnswer, Invocation, Mode};
-pub use json_text::{allowed_around_code, check_json_text};
+pub use json_text::{allowed_around_code, check_json_text, largest_deploy};
 pub use lists::{LARGEST_LIST, SMALL_LIST};
 pub use namespaces::GUEST_KEY;
 pub use packages::{PackageContents, PutPackage};

@@ -143,6 +143,12 @@ impl Verdict {
         verdict
     }
 
+    /// The same of a stream that was this long.
+    pub(crate) fn streamed(mut self, bytes: u64) -> Self {
+        self.response.size = ByteSize::bytes(bytes);
+        self
+    }
+
     /// Puts an HTTP answer that is not JSON into the record, for later readers, as `{statusCode, headers,
     /// body}`, the body in base64 where it is not text, if it is within the limit of a result.
     pub(crate) fn collectable(mut self, most: ByteSize) -> Self {

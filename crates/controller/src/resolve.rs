@@ -331,9 +331,10 @@ impl Controller {
             Ok(Some(package)) if package.binding.is_none() => Ok(package),
             // The provider was deleted, and something else has its name.
             Ok(_) | Err(ControllerError::OtherCollection) if foreign => forbidden(),
-            Ok(_) | Err(ControllerError::OtherCollection) => {
-                Err(ControllerError::NoSuch(provider.to_string()))
-            }
+            Ok(_) | Err(ControllerError::OtherCollection) => Err(ControllerError::NoProvider {
+                binding: binding.path().to_string(),
+                provider: provider.to_string(),
+            }),
             Err(error) => Err(error),
         }
     }

@@ -52,6 +52,8 @@ pub(crate) struct Exchange {
     pub(crate) source: Source,
     /// The part of the answer that has been received and not passed on.
     pub(crate) whole: BytesMut,
+    /// How many bytes were passed on.
+    pub(crate) streamed: u64,
     /// Why the answer broke off.
     pub(crate) broken: Option<String>,
 }
@@ -78,7 +80,8 @@ pub(crate) struct Patience {
 
 impl Exchange {
     pub(crate) fn new(guest: Work<Ended>, pace: Arc<Pace>, source: Source) -> Self {
-        Self { guest: Some(guest), pace, ended: None, source, whole: BytesMut::new(), broken: None }
+        let (guest, whole) = (Some(guest), BytesMut::new());
+        Self { guest, pace, ended: None, source, whole, streamed: 0, broken: None }
     }
 
     /// Drives the guest until the answer is complete or must be streamed.
@@ -145,10 +148,12 @@ impl Exchange {
     pub(crate) async fn relay(&mut self, sender: BodySender) -> bool {
         loop {
             let piece = self.whole.split().freeze();
-            if !piece.is_empty() && sender.send(Ok(piece)).await.is_err() {
+            let length = piece.len() as u64;
+            if length > 0 && sender.send(Ok(piece)).await.is_err() {
                 self.guest = None;
                 return false;
             }
+            self.streamed += length;
             let gone = sender.closed();
             tokio::pin!(gone);
             let next = poll_fn(|cx| {

@@ -33,7 +33,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn end(self, fault: Option<Fault>, usage: Usage) -> CallEnd {
         let (logs, logs_truncated) = self.logs.finish();
-        CallEnd { logs, logs_truncated, usage, reusable: true, fault }
+        CallEnd { logs, logs_truncated, usage, reusable: true, fault, streamed: 0 }
     }
 
     pub(crate) fn done(self, result: Result<Reply, Fault>, usage: Usage) -> Invoked {

@@ -67,8 +67,8 @@ async fn relay(
     }));
     let driven = house.long.drive(Box::pin(work), &running.pace).await;
     let cpu = before.so_far() + spent.so_far();
-    let (ended, broken) = match driven {
-        Ok(exchange) => (exchange.ended, exchange.broken),
+    let (ended, broken, streamed) = match driven {
+        Ok(exchange) => (exchange.ended, exchange.broken, exchange.streamed),
         Err(cut) => {
             let fault = fault_of(cut);
             if let Some(word) = take(&last_word) {
@@ -79,30 +79,22 @@ async fn relay(
     };
     let Some(ended) = ended else {
         // The caller has gone and the guest was dropped: nobody is left to report a fault to.
-        return running.end(None, usage_of(cpu, None));
+        return CallEnd { streamed, ..running.end(None, usage_of(cpu, None)) };
     };
     let usage = usage_of(cpu, Some(ended.memory));
-    match (ended.outcome, broken) {
+    let fault = match (ended.outcome, broken) {
         (Err(error), _) => {
             let last_words = running.logs.last_error_line();
-            let fault = running.breach.or(fault::of(&error, ended.starved, last_words));
-            if let Some(word) = take(&last_word) {
-                word.broken(&fault);
-            }
-            running.end(Some(fault), usage)
+            Some(running.breach.or(fault::of(&error, ended.starved, last_words)))
         }
-        (Ok(()), Some(why)) => {
-            let fault = running.breach.or(developer(why));
-            if let Some(word) = take(&last_word) {
-                word.broken(&fault);
-            }
-            running.end(Some(fault), usage)
-        }
-        (Ok(()), None) => {
-            if let Some(word) = take(&last_word) {
-                word.complete();
-            }
-            running.end(None, usage)
+        (Ok(()), Some(why)) => Some(running.breach.or(developer(why))),
+        (Ok(()), None) => None,
+    };
+    if let Some(word) = take(&last_word) {
+        match &fault {
+            Some(fault) => word.broken(fault),
+            None => word.complete(),
         }
     }
+    CallEnd { streamed, ..running.end(fault, usage) }
 }

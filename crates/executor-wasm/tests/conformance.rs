@@ -8,8 +8,8 @@ use std::{collections::HashSet, fs, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, CallHead, Executor, Fault, Invoked, PrepareError, ReplyHead};
-use flint_executor_wasm::WasmConfig;
-use flint_model::{ByteSize, CodeFormat, Contract, FunctionLimits};
+use flint_executor_wasm::{KIND, WasmConfig};
+use flint_model::{ByteSize, CodeFormat, Contract, FunctionLimits, Kind};
 use http::{HeaderMap, Method};
 use serde_json::json;
 use support::{AMPLE, House, SHORT, call, context, done, function, json_call, wat};
@@ -266,7 +266,8 @@ async fn long_bodies_stream_both_ways() {
     }
     assert_eq!(length, PIECE * PIECES);
     feeding.await.unwrap();
-    assert_eq!(end.await.unwrap().fault, None);
+    let end = end.await.unwrap();
+    assert_eq!((end.fault, end.streamed), (None, length as u64));
 }
 
 #[tokio::test]
@@ -479,4 +480,9 @@ async fn fuel_bounds_what_a_call_does() {
     let instance = house.start(Contract::WasmCore, &wat(CORE)).await;
     assert!(call(&instance, "while").await.told().contains("fuel"));
     assert_eq!(call(&instance, "echo").await.json(), json!({ "op": "echo" }));
+}
+
+#[test]
+fn a_namespaces_limits_can_name_the_kind() {
+    assert!(Kind::FAMILIES.contains(&KIND));
 }

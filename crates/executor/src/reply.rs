@@ -44,6 +44,8 @@ pub struct CallEnd {
     pub reusable: bool,
     /// What failed after a streamed answer had begun.
     pub fault: Option<Fault>,
+    /// How many bytes of a streamed answer were handed to its caller; 0 of any other.
+    pub streamed: u64,
 }
 
 /// The outcome of a call.

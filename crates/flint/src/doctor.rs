@@ -17,6 +17,7 @@ use rustix::fs::StatVfsMountFlags;
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
+    allowance,
     config::{Config, Room},
     scratch::{Purpose, Scratch},
 };
@@ -100,7 +101,10 @@ pub(crate) fn shortcomings(abilities: &[AbilityResource]) -> Vec<String> {
         )
     });
     let noexec = abilities.iter().filter(|ability| ability.name == "data directory");
-    limits.into_iter().chain(noexec.map(|ability| ability.detail.clone())).collect()
+    let others = noexec.map(|ability| ability.detail.clone());
+    let space = abilities.iter().filter(|ability| ability.name == "address-space");
+    let space = space.map(|ability| format!("little address space: {}", ability.detail));
+    limits.into_iter().chain(others).chain(space).collect()
 }
 
 /// Examines this host, and runs a program in a sandbox. Leaves nothing behind, and does not disturb a server.
@@ -112,6 +116,7 @@ pub(crate) async fn examine(config: &Config) -> anyhow::Result<DoctorReport> {
     })?;
     let mut report = examine_in(config, scratch.path()).await;
     if let Ok(report) = &mut report {
+        report.abilities.extend(allowance::limited_space());
         report.abilities.extend(fewer_connections(config));
         report.abilities.extend(not_executable(&config.server.data_dir));
     }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use flint_executor::{Executor, PrewarmTarget, PrewarmedMemory, RuntimeKind};
-use flint_model::{ByteSize, FunctionPath};
+use flint_model::{ByteSize, FunctionPath, Kind};
 use tokio::time::{Instant, sleep};
 
 use crate::{PoolConfig, shared::Shared};
@@ -17,12 +17,7 @@ fn targets(
     config: &PoolConfig,
 ) -> Vec<(Arc<dyn Executor>, Vec<PrewarmTarget>)> {
     let wanted = |runtime: &RuntimeKind| match &config.prewarm_kinds {
-        Some(kinds) => kinds.iter().any(|kind| {
-            *kind == runtime.kind
-                || (runtime.default
-                    && kind.family() == runtime.kind.family()
-                    && kind.version().is_none_or(|version| version == "default"))
-        }),
+        Some(kinds) => kinds.iter().any(|kind| names(kind, runtime)),
         None => runtime.default && DEFAULT_FAMILIES.contains(&runtime.kind.family()),
     };
     let mut seen = Vec::new();
@@ -48,6 +43,28 @@ fn targets(
     all
 }
 
+/// Whether `kind` is this runtime, or means it as the default one of its family.
+fn names(kind: &Kind, runtime: &RuntimeKind) -> bool {
+    *kind == runtime.kind
+        || (runtime.default
+            && kind.family() == runtime.kind.family()
+            && kind.version().is_none_or(|version| version == "default"))
+}
+
+/// Says which configured kinds nothing is kept for: misspelt ones, and those that the host lacks.
+fn warn_of_missing(executors: &[Arc<dyn Executor>], config: &PoolConfig) {
+    let available: Vec<_> = executors
+        .iter()
+        .flat_map(|executor| executor.kinds())
+        .filter(|runtime| runtime.state.is_ok())
+        .collect();
+    for kind in config.prewarm_kinds.iter().flatten() {
+        if !available.iter().any(|runtime| names(kind, runtime)) {
+            tracing::warn!(%kind, "not prewarmed: this host has no such runtime (pool.prewarm_kinds)");
+        }
+    }
+}
+
 /// Delay from setting the targets to measuring memory: the runtimes have to come up first.
 const MEASURE_AFTER: Duration = Duration::from_secs(2);
 /// Interval of further measurements: snapshots grow and shrink.
@@ -66,6 +83,7 @@ pub(crate) async fn keep_prewarmed(
     config: PoolConfig,
 ) {
     let all = targets(&executors, &config);
+    warn_of_missing(&executors, &config);
     loop {
         if set(&shared, &all).await {
             tokio::select! {

@@ -147,6 +147,11 @@ pub struct Kind(String);
 pub struct KindError(String);
 
 impl Kind {
+    /// Every family that Flint has. Which versions there are is up to the host, and changes when runtimes are
+    /// installed.
+    pub const FAMILIES: [&str; 9] =
+        ["nodejs", "python", "java", "go", "php", "ruby", "native", "blackbox", "wasm"];
+
     /// The language family: `nodejs`, `python`, `java`, `native`.
     pub fn family(&self) -> &str {
         self.0.split_once(':').map_or(&self.0, |(family, _)| family)

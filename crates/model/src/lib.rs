@@ -55,7 +55,8 @@ pub use id::{ActivationId, ActivationIdError, InstanceId, hex};
 pub use keyed::{KeySet, last_wins};
 pub use lenient::lenient_text;
 pub use limits::{
-    ConflictingLimits, FunctionLimits, ImpossibleLimits, KeepWarm, LimitBounds, LimitError, NamespaceLimits,
+    FunctionLimits, ImpossibleLimits, KeepWarm, LimitBounds, LimitError, NamespaceLimits,
+    NamespaceLimitsError,
 };
 pub use log_line::{LogLine, LogStream};
 pub use name::{EntityName, EntityPath, FunctionPath, NameError, NamespaceName};

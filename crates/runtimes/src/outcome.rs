@@ -20,7 +20,7 @@ pub fn http(status: StatusCode, mut headers: HeaderMap) -> Result<ReplyHead, Fau
 /// The end of a call.
 pub fn end(logs: Logs, usage: Usage, reusable: bool, fault: Option<Fault>) -> CallEnd {
     let (logs, logs_truncated) = logs.finish();
-    CallEnd { logs, logs_truncated, usage, reusable, fault }
+    CallEnd { logs, logs_truncated, usage, reusable, fault, streamed: 0 }
 }
 
 /// A call that is over.

@@ -48,7 +48,7 @@ pub struct ActivationResource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
-    /// Size of the answer, in bytes; 0 of an answer that was streamed to its caller.
+    /// Size of the answer, in bytes; of a streamed one, as much as was sent.
     pub size: u64,
     /// Media type of the answer when it was not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]

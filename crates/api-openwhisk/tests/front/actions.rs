@@ -287,9 +287,13 @@ async fn what_is_too_large_is_refused_with_its_size() {
     assert!(status == 413 && text.starts_with("parameters larger than allowed: "), "{text}");
     let (status, text) = put(&api, "f", json!({"annotations": value(1 << 20)})).await.refusal();
     assert!(status == 413 && text.starts_with("annotations larger than allowed: "), "{text}");
-    let (status, _) =
-        put(&api, "f", json!({"exec": {"kind": "nodejs", "code": big(50 << 20)}})).await.refusal();
-    assert_eq!(status, 413);
+    // Room for the largest code as base64, and no more.
+    let (status, text) =
+        put(&api, "f", json!({"exec": {"kind": "nodejs", "code": big((60 << 20) + 1)}})).await.refusal();
+    assert_eq!((status, text.as_str()), (413, "exec larger than allowed: 62914561 > 50331648 bytes."));
+    let (status, text) =
+        put(&api, "f", json!({"exec": {"kind": "nodejs", "code": big(70 << 20)}})).await.refusal();
+    assert_eq!((status, text.starts_with("The request is larger ")), (413, true), "{text}");
 }
 
 #[tokio::test]

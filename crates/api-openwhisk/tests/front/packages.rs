@@ -464,6 +464,8 @@ async fn a_binding_whose_provider_is_gone_says_so() {
     let gone = (404, "The requested resource 'guest/util' does not exist.".to_owned());
     assert_eq!(api.get("packages/mine").await.refusal(), gone);
     assert_eq!(api.blocking("mine/echo", json!({})).await.refusal(), gone);
+    let cause = api.get("actions/mine/echo").await.json()["cause"].clone();
+    assert_eq!(cause, json!("'guest/mine' is bound to package 'guest/util', which does not exist"));
     assert_eq!(names(&api.get("packages").await.json()), ["mine"]);
     assert_eq!(api.call("DELETE", "packages/mine", None).await.status, 200);
 }

@@ -152,7 +152,10 @@ impl Controller {
 
     async fn component(&self, who: &NamespaceName, path: &FunctionPath) -> Result<Found, ControllerError> {
         self.find(who, path).await.map_err(|error| match error {
-            ControllerError::NotFound | ControllerError::NoSuch(_) | ControllerError::OtherCollection => {
+            ControllerError::NotFound
+            | ControllerError::NoSuch(_)
+            | ControllerError::NoProvider { .. }
+            | ControllerError::OtherCollection => {
                 ControllerError::Invalid("Sequence component does not exist.".to_owned())
             }
             error => error,

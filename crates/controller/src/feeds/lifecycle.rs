@@ -151,7 +151,7 @@ impl Controller {
             left,
         };
         match self.stores.feeds.put_feed(&feed, Expected::Absent, self.config.feeds.per_namespace).await {
-            Err(StoreError::Conflict) if self.stores.feeds.feed(&feed.path()).await?.is_some() => {
+            Err(StoreError::Conflict) if self.stored_feed(&feed.path()).await?.is_some() => {
                 Err(format!("the trigger /{} has a feed already: update or delete that", feed.path()).into())
             }
             other => {
@@ -173,8 +173,19 @@ impl Controller {
         shown
     }
 
+    /// A trigger's feed. One that the disk has damaged is its owner's to replace, and no failure of this call.
+    async fn stored_feed(&self, trigger: &EntityPath) -> Result<Option<Feed>, Refused> {
+        match self.stores.feeds.feed(trigger).await {
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::error!(%trigger, %error, "a trigger's feed cannot be read");
+                Err(format!("the feed of the trigger /{trigger} is damaged and does not fire: delete the trigger, and create it again").into())
+            }
+            read => Ok(read?),
+        }
+    }
+
     async fn feed_of(&self, trigger: &EntityPath) -> Result<Feed, Refused> {
-        let feed = self.stores.feeds.feed(trigger).await?;
+        let feed = self.stored_feed(trigger).await?;
         feed.ok_or_else(|| format!("the trigger /{trigger} has no feed of this server's").into())
     }
 

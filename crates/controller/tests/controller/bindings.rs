@@ -27,7 +27,9 @@ async fn a_stranger_is_not_told_what_a_binding_stands_for() {
     assert_eq!(controller.action(&stranger, &asked).await.unwrap_err().to_string(), forbidden);
     controller.delete_package(&guest, &secret, true).await.unwrap();
     assert_eq!(controller.action(&stranger, &asked).await.unwrap_err().to_string(), forbidden);
-    let told = controller.action(&guest, &asked).await.unwrap_err().to_string();
-    assert_eq!(told, ControllerError::NoSuch(secret.to_string()).to_string());
+    let told = controller.action(&guest, &asked).await.unwrap_err();
+    assert_eq!(told.to_string(), ControllerError::NoSuch(secret.to_string()).to_string());
+    let cause = "'guest/b' is bound to package 'guest/secret', which does not exist";
+    assert_eq!(told.cause().as_deref(), Some(cause));
     server.stop().await;
 }

@@ -99,6 +99,7 @@ async fn a_stream_goes_on_to_its_end_and_is_recorded_then() {
     assert!(body.starts_with(b"piece 0\n") && body.ends_with(b"piece 19\n"));
     let record = record(&server, activation).await;
     assert_eq!((record.response.status, record.logs.len()), (Status::Success, 1));
+    assert_eq!(record.response.size.as_u64(), body.len() as u64);
     assert!(record.timeline.ran.is_some() && record.timeline.collected.is_some());
     eventually("its place is free", || async { (server.controller.calls_in_flight() == 0).then_some(()) })
         .await;
@@ -117,7 +118,7 @@ async fn who_asks_for_the_record_gets_it_with_its_logs_whether_or_not_it_is_kept
         ("http application/json {\"a\":1}", 7, Some("{\"a\":1}")),
         ("stream 2", 16, None),
         // Longer than a result may be, and read to its end all the same.
-        ("stream 20", 0, None),
+        ("stream 20", 170, None),
         ("answer {\"b\":2}", 7, Some("{\"b\":2}")),
     ];
     for keeps in ["all", "nothing, for now", "nothing"] {

@@ -449,10 +449,12 @@ impl Instance for ScriptedInstance {
             let pieces: usize = pieces.parse().unwrap();
             let (sender, body) = body_channel();
             let (end_sender, end) = oneshot::channel();
-            let good = self.end(true);
+            let mut good = self.end(true);
             tokio::spawn(async move {
                 for piece in 0..pieces {
-                    let _ = sender.send(Ok(Bytes::from(format!("piece {piece}\n")))).await;
+                    let piece = Bytes::from(format!("piece {piece}\n"));
+                    good.streamed += piece.len() as u64;
+                    let _ = sender.send(Ok(piece)).await;
                 }
                 let _ = end_sender.send(good);
             });

@@ -329,6 +329,7 @@ async fn relay(
 ) {
     let last_word = LastWord::of(&caller);
     let mut opening = Some(opening).filter(|opening| !opening.is_empty());
+    let mut streamed = 0;
     let fault = loop {
         let Running { state, logs, .. } = &mut running;
         let next = match opening.take() {
@@ -342,15 +343,17 @@ async fn relay(
         let sent = match next {
             Some(Ok(None)) => break None,
             Some(Ok(Some(piece))) => {
-                state.line.meanwhile(logs, caller.send(Ok(piece))).await.map(|sent| sent.is_ok())
+                let length = piece.len() as u64;
+                let sent = state.line.meanwhile(logs, caller.send(Ok(piece))).await;
+                sent.map(|sent| sent.is_ok().then_some(length))
             }
             Some(Err(broken)) => Err(broken),
-            None => Ok(false),
+            None => Ok(None),
         };
         match sent {
-            Ok(true) => {}
+            Ok(Some(length)) => streamed += length,
             // Nobody is left to report a fault to.
-            Ok(false) => {
+            Ok(None) => {
                 state.line.hang_up();
                 break None;
             }
@@ -364,5 +367,5 @@ async fn relay(
     drop(caller);
     let reusable = fault.as_ref().is_none_or(Fault::is_the_callers);
     let end = running.end(reusable, fault).await;
-    let _ = ended.send(end);
+    let _ = ended.send(CallEnd { streamed, ..end });
 }

@@ -216,6 +216,7 @@ async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: on
     let last_word = LastWord::of(&caller);
     let mut caller = Some(caller);
     let mut pieces = pieces.into_iter().filter(|piece| !piece.is_empty());
+    let mut streamed = 0;
     let (fault, usage, reusable) = loop {
         let event = match pieces.next() {
             Some(piece) => Event::Piece(piece),
@@ -223,9 +224,13 @@ async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: on
         };
         match event {
             Event::Piece(piece) => {
+                let length = piece.len() as u64;
                 if let Err(event) = hand_on(&mut pump, &mut caller, piece).await {
                     let (fault, usage) = broken(&mut pump, event).await;
                     break (Some(fault), usage, false);
+                }
+                if caller.is_some() {
+                    streamed += length;
                 }
             }
             Event::Ended(exit) => {
@@ -244,7 +249,8 @@ async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: on
         None => last_word.complete(),
     }
     drop(caller);
-    let _ = ended.send(outcome::end(pump.logs, usage, reusable, fault));
+    let end = outcome::end(pump.logs, usage, reusable, fault);
+    let _ = ended.send(CallEnd { streamed, ..end });
 }
 
 /// Passes a piece on to the caller, if it is still there, waiting within the time limit.

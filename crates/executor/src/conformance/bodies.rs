@@ -42,6 +42,7 @@ pub async fn long_bodies_stream_both_ways(subject: &Subject) {
     assert_eq!(length, MEGABYTES * MEGABYTE);
     let end = end.await.expect("the call's end");
     assert!(end.reusable && end.fault.is_none(), "{end:?}");
+    assert_eq!(end.streamed, length as u64);
     assert_eq!(end.logs.iter().map(|line| line.text.as_str()).collect::<Vec<_>>(), ["streamed"]);
     let next = subject.call(&instance, "echo", json!({ "text": "next" })).await;
     assert_eq!(next.json(), json!({ "text": "next" }));

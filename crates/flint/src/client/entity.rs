@@ -11,11 +11,12 @@ use serde_json::Value;
 use super::{Client, collect, refusal_from};
 use crate::failure::Failure;
 
-/// An error response. A failed function may have nested its error in another one.
+/// An error response; `cause` says what is behind a standard text. A failed function may have nested its error in
+/// another one.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Refused {
-    Plain { error: String },
+    Plain { error: String, cause: Option<String> },
     Nested { error: Inner },
 }
 
@@ -55,13 +56,15 @@ impl Client {
             return Ok(value);
         }
         Err(match serde_json::from_slice(&body) {
-            Ok(Refused::Plain { error } | Refused::Nested { error: Inner { error } }) => {
-                refused(status, error)
-            }
+            Ok(Refused::Plain { error, cause }) => refused(status, cause.unwrap_or(error)),
+            Ok(Refused::Nested { error: Inner { error } }) => refused(status, error),
             Err(_) => refusal_from(status, &headers, &body),
         })
     }
 }
+
+/// The beginning of the API's error for a missing entity.
+pub(crate) const NOT_THERE: &str = "The requested resource";
 
 /// The API's own advice for a package that is not empty; the option has another name here.
 const FORCE: &str = " Set force param or delete package contents.";
@@ -86,6 +89,7 @@ pub(super) fn refused(status: StatusCode, mut message: String) -> Failure {
         StatusCode::TOO_MANY_REQUESTS => ("throttled", Some("wait for the next minute")),
         StatusCode::SERVICE_UNAVAILABLE => ("unavailable", None),
         StatusCode::BAD_GATEWAY => ("function_failed", None),
+        StatusCode::INTERNAL_SERVER_ERROR => ("internal", Some("the server's log has the cause")),
         _ => ("refused", None),
     };
     Failure::refused(ErrorDetail { code: code.to_owned(), message, hint: hint.map(str::to_owned) })

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::{Client, segment};
+use super::{Client, entity::NOT_THERE, segment};
 use crate::failure::{Exit, Failure};
 
 impl Client {
@@ -24,16 +24,15 @@ impl Client {
             body.insert("authKey".to_owned(), json!(key));
         }
         let path = format!("{path}?blocking=true&result=true");
-        let failed = |failure: Failure| {
-            let is_missing = failure.code == "not_found";
-            let failed = Failure {
+        let failed = |failure: Failure| match failure.code.as_str() {
+            "not_found" if failure.message.starts_with(NOT_THERE) => {
+                Failure { message: format!("there is no feed {action}"), ..failure }
+                    .hint("`flint package get /NAMESPACE/PACKAGE` shows the feeds of a package")
+            }
+            _ => Failure {
                 message: format!("the feed {action} has not done it: {}", failure.message),
                 ..failure
-            };
-            match is_missing {
-                true => failed.hint("`flint package get /NAMESPACE/PACKAGE` shows the feeds of a package"),
-                false => failed,
-            }
+            },
         };
         let answer = self.entity(Method::POST, &path, Some(&body.into())).await.map_err(failed)?;
         match answer.get("activationId") {

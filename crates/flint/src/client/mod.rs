@@ -23,6 +23,7 @@ use tokio::net::TcpStream;
 
 pub(crate) use address::{Address, segment};
 pub(crate) use credentials::{GUEST_KEY, key_for};
+pub(crate) use entity::NOT_THERE;
 pub(crate) use feed::feed_path;
 pub(crate) use lines::Lines;
 
@@ -161,6 +162,7 @@ impl Client {
         #[derive(serde::Deserialize)]
         struct Refused {
             error: String,
+            cause: Option<String>,
         }
         let mut request = Request::builder().method(method).uri(path);
         if let Some(key) = self.authorization.as_deref().and_then(|value| value.strip_prefix("Bearer ")) {
@@ -177,8 +179,8 @@ impl Client {
             return Ok(body);
         }
         match serde_json::from_slice(&body) {
-            Ok(Refused { error }) => {
-                let mut failure = entity::refused(status, error);
+            Ok(Refused { error, cause }) => {
+                let mut failure = entity::refused(status, cause.unwrap_or(error));
                 // Hints about other entities' names do not apply to APIs.
                 failure.hint = failure.hint.filter(|_| status == StatusCode::UNAUTHORIZED);
                 Err(failure)

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     cli::{EntityOptions, Global, ListOptions},
-    client::{Client, segment},
+    client::{Client, NOT_THERE, segment},
     failure::{Exit, Failure},
     output::{print_json, print_line, table},
 };
@@ -27,9 +27,6 @@ pub(crate) fn place(collection: &str, name: &str) -> Result<String, Failure> {
     let (namespace, name) = whole(name)?;
     Ok(format!("{}/{collection}/{}", segment(namespace), segment(name)))
 }
-
-/// The beginning of the API's error for a missing entity.
-const NOT_THERE: &str = "The requested resource";
 
 /// Requests one entity; the error names it if it is missing.
 pub(crate) async fn ask(

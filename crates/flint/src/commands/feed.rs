@@ -30,7 +30,8 @@ pub(crate) async fn create(
         false => None,
     };
     if let Some(there) = &mut there {
-        read_into(&client, there).await;
+        // What it says is only for the report.
+        let _ = read_into(&client, there).await;
     }
     let old = there.as_ref().and_then(feed_of);
     let same = match &old {
@@ -63,14 +64,31 @@ pub(crate) async fn create(
         }
         return Err(failure.into());
     }
+    if !same && !is_feed(&client, &asked).await {
+        tell!(
+            "warning: {action} is not marked as a feed (annotation feed=true): {name} fires only if it is one"
+        );
+    }
     let mut written = written;
-    read_into(&client, &mut written).await;
+    let _ = read_into(&client, &mut written).await;
     let next = match written[FEED]["status"]["nextFire"].as_u64() {
         Some(millis) => format!(", fires next at {}", clock(millis)),
         None => String::new(),
     };
     let done = done(there.as_ref(), &written);
     said(global, &written, &format!("{done} {}{next}", shown(&written["name"])))
+}
+
+/// Whether the function at this path is marked as a feed. Like OpenWhisk, the server calls any function as one:
+/// most answer, and never fire anything.
+async fn is_feed(client: &Client, path: &str) -> bool {
+    let action = client.entity(Method::GET, &format!("{path}?code=false"), None).await;
+    // Who may call it may not be allowed to read it.
+    action.is_err() || action.is_ok_and(|action| has_mark(&action))
+}
+
+fn has_mark(action: &Value) -> bool {
+    action["annotations"].as_array().into_iter().flatten().any(|pair| pair["key"] == FEED)
 }
 
 /// What a change has done, from the trigger before, if there was one, and after it.
@@ -118,13 +136,12 @@ fn annotated(before: &Value, given: Vec<(String, Value)>, action: &str) -> Value
     pairs(&list)
 }
 
-/// Adds the feed's own description to a trigger, if the feed answers.
-pub(crate) async fn read_into(client: &Client, trigger: &mut Value) {
-    let Some(action) = feed_of(trigger) else { return };
+/// Adds the feed's own description to a trigger that has one.
+pub(crate) async fn read_into(client: &Client, trigger: &mut Value) -> Result<(), Failure> {
+    let Some(action) = feed_of(trigger) else { return Ok(()) };
     let name = format!("/{}/{}", shown(&trigger["namespace"]), shown(&trigger["name"]));
-    if let Ok(answer) = client.feed(&action, &name, "READ", Map::new()).await {
-        trigger[FEED] = answer;
-    }
+    trigger[FEED] = client.feed(&action, &name, "READ", Map::new()).await?;
+    Ok(())
 }
 
 /// Sends a lifecycle event to a trigger's feed.
@@ -223,6 +240,13 @@ mod tests {
         for none in [trigger(json!("")), trigger(json!(7)), json!({"annotations": []}), json!({})] {
             assert_eq!(feed_of(&none), None);
         }
+    }
+
+    #[test]
+    fn a_function_is_a_feed_by_an_annotation_of_any_value() {
+        let action = |key: &str, value: Value| json!({"annotations": [{"key": "exec", "value": "x"}, {"key": key, "value": value}]});
+        assert!(has_mark(&action("feed", json!(true))) && has_mark(&action("feed", json!(null))));
+        assert!(!has_mark(&action("fee", json!(true))) && !has_mark(&json!({})));
     }
 
     #[test]

@@ -33,7 +33,10 @@ pub(crate) async fn run(global: &Global, args: TriggerArgs) -> anyhow::Result<Ex
         TriggerCommand::Get { name } => {
             let client = Client::new(global)?;
             let mut trigger = ask(&client, Method::GET, COLLECTION, &name, "", None).await?;
-            feed::read_into(&client, &mut trigger).await;
+            // What is stored of the trigger is shown all the same.
+            if let Err(failure) = feed::read_into(&client, &mut trigger).await {
+                tell!("warning: {failure}");
+            }
             show(global, &trigger, lines)
         }
         TriggerCommand::List(page) => {

@@ -6,12 +6,16 @@ use anyhow::Context;
 use flint_telemetry::LogFormat;
 
 use crate::{
+    allowance,
     cli::UpArgs,
     config::{Config, LogWord, load},
     failure::{Exit, Failure},
     server,
 };
 
+/// Blocking work is file access, that of functions too; more threads would only cost memory. The store has
+/// threads of its own.
+const BLOCKING_THREADS: usize = 64;
 /// How long the exit waits for the last log lines to be read.
 const LAST_LINES: Duration = Duration::from_secs(1);
 /// How long the exit waits for threads that are ending.
@@ -25,13 +29,13 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
     })?;
     start_logs(&config)?;
     flint_sandbox::raise_open_files();
+    let workers = config.server.threads.max(1);
+    allowance::check(workers.saturating_add(BLOCKING_THREADS))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .worker_threads(config.server.threads.max(1))
+        .worker_threads(workers)
         .thread_name("flint")
-        // Blocking work is file access, that of functions too; more threads would only cost memory. The store has
-        // threads of its own.
-        .max_blocking_threads(64)
+        .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .context("starting threads")?;
     let ended = runtime.block_on(server::up(config));

@@ -37,6 +37,7 @@ use super::{
     tap::TappedLog,
 };
 use crate::{
+    allowance,
     config::{Config, Room},
     doctor,
     failure::{Exit, Failure},
@@ -99,6 +100,7 @@ impl Parts {
             let looked = spawn_blocking(move || doctor::abilities(&executors, uid_base)).await;
             looked.context("looking at the host")?
         };
+        abilities.extend(allowance::limited_space());
         abilities.extend(doctor::fewer_connections(config));
         abilities.extend(doctor::not_executable(&data_dir));
         for shortcoming in doctor::shortcomings(&abilities) {

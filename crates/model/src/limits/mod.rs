@@ -7,4 +7,4 @@ mod text;
 
 pub use bounds::{LimitBounds, LimitError};
 pub use function::{FunctionLimits, ImpossibleLimits};
-pub use namespace::{ConflictingLimits, KeepWarm, NamespaceLimits};
+pub use namespace::{KeepWarm, NamespaceLimits, NamespaceLimitsError};

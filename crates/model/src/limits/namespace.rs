@@ -8,7 +8,7 @@ use super::{
     LimitBounds,
     text::{duration_text, size_text},
 };
-use crate::ByteSize;
+use crate::{ByteSize, Kind};
 
 /// What differs for one namespace from what the server's configuration says; absent = the server's value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -87,14 +87,30 @@ impl KeepWarm {
     pub const TIMEOUT: Duration = Duration::from_secs(600);
 }
 
-/// A lower limit above the upper one.
+/// Limits that cannot be what was meant.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{least_name} is {least}, and {most_name} {most}: nothing would be allowed")]
-pub struct ConflictingLimits {
-    least_name: &'static str,
-    least: u64,
-    most_name: &'static str,
-    most: u64,
+pub enum NamespaceLimitsError {
+    /// A lower limit above the upper one.
+    #[error("{least_name} is {least}, and {most_name} {most}: nothing would be allowed")]
+    Conflicting {
+        /// Name of the lower limit.
+        least_name: &'static str,
+        /// The lower limit.
+        least: u64,
+        /// Name of the upper limit.
+        most_name: &'static str,
+        /// The upper limit.
+        most: u64,
+    },
+    /// A kind of no family that Flint has.
+    #[error(
+        "allowedKinds: there is no kind '{asked}'. Valid are {}, each alone or with a version, such as 'nodejs:20'",
+        Kind::FAMILIES.join(", ")
+    )]
+    NoSuchKind {
+        /// What was written.
+        asked: String,
+    },
 }
 
 impl NamespaceLimits {
@@ -124,8 +140,14 @@ impl NamespaceLimits {
         Some(KeepWarm { count, timeout: self.warmed_container_keeping_timeout.unwrap_or(KeepWarm::TIMEOUT) })
     }
 
-    /// Whether any function could satisfy them on a server with these bounds.
-    pub fn check(&self, server: &LimitBounds) -> Result<(), ConflictingLimits> {
+    /// Whether any function could satisfy them on a server with these bounds. Kinds may have versions that this
+    /// host lacks: runtimes are installed later, and the limits of a namespace may be set while no server runs.
+    pub fn check(&self, server: &LimitBounds) -> Result<(), NamespaceLimitsError> {
+        let exists =
+            |kind: &str| kind.parse::<Kind>().is_ok_and(|kind| Kind::FAMILIES.contains(&kind.family()));
+        if let Some(asked) = self.allowed_kinds.iter().flatten().find(|kind| !exists(kind)) {
+            return Err(NamespaceLimitsError::NoSuchKind { asked: asked.clone() });
+        }
         let own = self.bounds(server);
         let (least, most) = (own.min_timeout.as_millis() as u64, own.max_timeout.as_millis() as u64);
         for (least_name, least, most_name, most) in [
@@ -140,7 +162,7 @@ impl NamespaceLimits {
             ),
         ] {
             if least > most {
-                return Err(ConflictingLimits { least_name, least, most_name, most });
+                return Err(NamespaceLimitsError::Conflicting { least_name, least, most_name, most });
             }
         }
         Ok(())
@@ -179,6 +201,22 @@ mod tests {
         assert_eq!(contrary, "minActionMemory is 128, and maxActionMemory 64: nothing would be allowed");
         assert!(read(r#"{"maxActionConcurrency":0}"#).unwrap().check(&server).is_err());
         assert!(read(r#"{"minActionConcurrency":2}"#).unwrap().check(&server).is_err());
+        for kinds in [
+            r#"["nodejs"]"#,
+            r#"["nodejs:default","python:3"]"#,
+            r#"["nodejs:99"]"#,
+            r#"[" NodeJS:20 "]"#,
+            r#"["native","wasm"]"#,
+            "[]",
+        ] {
+            let limits = read(&format!(r#"{{"allowedKinds":{kinds}}}"#)).unwrap();
+            assert_eq!(limits.check(&server), Ok(()), "{kinds}");
+        }
+        for wrong in ["cobol", "node:20", "nodejs:", "", "no kind"] {
+            let limits = read(&format!(r#"{{"allowedKinds":["go","{wrong}"]}}"#)).unwrap();
+            let text = limits.check(&server).unwrap_err().to_string();
+            assert!(text.contains(&format!("'{wrong}'")) && text.contains("nodejs, python"), "{text}");
+        }
         let cut = read(r#"{"truncationSize":"1 KB","maxActionInstances":3}"#).unwrap();
         assert_eq!((cut.bounds(&server).truncation, cut.max_action_instances), (ByteSize::kib(1), Some(3)));
     }

@@ -186,17 +186,16 @@ impl Runtimes {
     /// Searches PATH and `folders` (`runtimes.search` of the configuration). Runs each interpreter, so it
     /// blocks for some tenths of a second, on a busy host for longer.
     pub fn discover(folders: &[PathBuf]) -> Self {
-        let search = Search::new(folders);
-        let mut found: Vec<Runtime> = std::thread::scope(|scope| {
-            let (families, search) =
-                ([node::find, python::find, java::find, go::find, php::find, ruby::find], &search);
-            let searches = families.map(|find| scope.spawn(move || find(search)));
-            searches.into_iter().flat_map(|search| search.join().unwrap_or_default()).collect()
-        });
+        let searching = Search::new(folders);
+        let search = &searching;
+        let finds: [fn(&Search) -> Vec<Runtime>; 6] =
+            [node::find, python::find, java::find, go::find, php::find, ruby::find];
+        let found = search::side_by_side(finds.map(|find| move || find(search)));
+        let mut found: Vec<Runtime> = found.into_iter().flatten().collect();
         found.sort_by(|a, b| (a.family as u8).cmp(&(b.family as u8)).then_with(|| b.version.cmp(&a.version)));
         // Keeps one interpreter per line: of 3.11, the newest.
         found.dedup_by(|later, first| later.family == first.family && later.line == first.line);
-        let not_used = search.not_used();
+        let not_used = searching.not_used();
         for one in &not_used {
             match one.because {
                 Because::Replaceable => {
@@ -366,6 +365,8 @@ mod tests {
         assert!(why.contains("could replace it") && !why.contains("/home/me"), "{why}");
         assert!(!line("python:3.1").unwrap_err().contains("replace"));
         let kinds = runtimes.kinds();
+        // Limits of namespaces may name every one of them.
+        assert!(kinds.iter().all(|entry| Kind::FAMILIES.contains(&entry.kind.family())), "{kinds:?}");
         let named = |name: &str| kinds.iter().find(|entry| entry.kind.as_str() == name).unwrap();
         assert!(named("python:3.13").default && !named("python:3.9").default);
         for (family, package) in [("go", "golang-go"), ("php", "php-cli"), ("ruby", "'apt-get install ruby'")]

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs,
+    env, fs, io,
     path::{Path, PathBuf},
     sync::{Condvar, Mutex, PoisonError},
     thread,
@@ -204,14 +204,27 @@ impl Search {
         programs: Vec<PathBuf>,
         look: fn(&Self, &Path) -> Option<Runtime>,
     ) -> Vec<Runtime> {
-        thread::scope(|scope| {
-            let trusted = programs.iter().filter(|program| self.trusts(family, program));
-            let asked: Vec<_> = trusted.map(|program| scope.spawn(move || look(self, program))).collect();
-            let found = asked.into_iter().filter_map(|thread| thread.join().ok().flatten());
-            // A wrapper may have led to another executable.
-            found.filter(|runtime| self.trusts(family, &runtime.program)).collect()
-        })
+        let trusted = programs.iter().filter(|program| self.trusts(family, program));
+        let found = side_by_side(trusted.map(|program| move || look(self, program)));
+        // A wrapper may have led to another executable.
+        found.into_iter().flatten().filter(|runtime| self.trusts(family, &runtime.program)).collect()
     }
+}
+
+/// Does each piece of work on a thread of its own, or on this one if the host allows no more of them. Work that
+/// panics is left out.
+pub(super) fn side_by_side<T: Send, F: FnOnce() -> T + Copy + Send>(
+    works: impl IntoIterator<Item = F>,
+) -> Vec<T> {
+    thread::scope(|scope| {
+        let start = |work: F| (work, thread::Builder::new().spawn_scoped(scope, work));
+        let started: Vec<_> = works.into_iter().map(start).collect();
+        let end = |(work, thread): (F, io::Result<thread::ScopedJoinHandle<'_, T>>)| match thread {
+            Ok(thread) => thread.join().ok(),
+            Err(_) => Some(work()),
+        };
+        started.into_iter().filter_map(end).collect()
+    })
 }
 
 /// The entries of a directory, sorted by name.
@@ -309,6 +322,17 @@ mod tests {
         assert_eq!(version("21-ea"), [21]);
         assert_eq!(version("17.0.15+6"), [17, 0, 15]);
         assert_eq!(version(""), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn what_is_done_side_by_side_keeps_its_order_and_leaves_out_what_panics() {
+        let works = [0, 1, 2].map(|n| {
+            move || {
+                assert_ne!(n, 1);
+                n
+            }
+        });
+        assert_eq!(side_by_side(works), [0, 2]);
     }
 
     #[test]

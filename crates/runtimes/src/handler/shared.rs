@@ -271,7 +271,8 @@ async fn gather(running: &mut Running, first: &[u8], allowed: u64) -> Result<Rep
 /// Streams the rest of an answer until the end of the call, even if the caller has gone.
 async fn relay(mut running: Running, first: Bytes, caller: BodySender, ended: oneshot::Sender<CallEnd>) {
     let last_word = LastWord::of(&caller);
-    let fault = hand_on(&mut running, first, caller).await.err();
+    let mut streamed = 0;
+    let fault = hand_on(&mut running, first, caller, &mut streamed).await.err();
     match &fault {
         Some(fault) => last_word.broken(fault),
         None => last_word.complete(),
@@ -279,10 +280,15 @@ async fn relay(mut running: Running, first: Bytes, caller: BodySender, ended: on
     if fault == Some(Fault::Deadline) {
         running.let_go().await;
     }
-    let _ = ended.send(running.end(fault.as_ref()));
+    let _ = ended.send(CallEnd { streamed, ..running.end(fault.as_ref()) });
 }
 
-async fn hand_on(running: &mut Running, first: Bytes, caller: BodySender) -> Result<(), Fault> {
+async fn hand_on(
+    running: &mut Running,
+    first: Bytes,
+    caller: BodySender,
+    streamed: &mut u64,
+) -> Result<(), Fault> {
     let (mut caller, mut next) = (Some(caller), Some((first, false)));
     while let Some((part, last)) = next {
         let length = part.len();
@@ -291,7 +297,10 @@ async fn hand_on(running: &mut Running, first: Bytes, caller: BodySender) -> Res
             && let Some(sender) = caller.take()
         {
             match timeout_at(running.deadline.into(), sender.send(Ok(part))).await {
-                Ok(Ok(())) => caller = Some(sender),
+                Ok(Ok(())) => {
+                    caller = Some(sender);
+                    *streamed += length as u64;
+                }
                 Ok(Err(_)) => running.seat.cancel("the caller has gone away"),
                 Err(_) => return Err(Fault::Deadline),
             }

@@ -21,6 +21,8 @@ pub(super) struct Relay {
     /// `None` once the caller has gone.
     caller: Option<BodySender>,
     last_word: LastWord,
+    /// How many bytes the caller was given.
+    streamed: u64,
     ended: oneshot::Sender<CallEnd>,
 }
 
@@ -32,7 +34,7 @@ impl Relay {
         ended: oneshot::Sender<CallEnd>,
     ) -> Self {
         let last_word = LastWord::of(&caller);
-        Self { running, first, caller: Some(caller), last_word, ended }
+        Self { running, first, caller: Some(caller), last_word, streamed: 0, ended }
     }
 
     /// Streams until the end of the call, even if the caller has gone.
@@ -53,7 +55,8 @@ impl Relay {
         let reusable = fault.is_none();
         // Released before the end is reported, since the next call may follow at once.
         drop(channel);
-        let _ = self.ended.send(outcome::end(logs, usage, reusable, fault));
+        let end = outcome::end(logs, usage, reusable, fault);
+        let _ = self.ended.send(CallEnd { streamed: self.streamed, ..end });
     }
 
     async fn relay(&mut self) -> Result<(), Fault> {
@@ -98,7 +101,9 @@ impl Relay {
                 }
                 Err(TrySendError::Closed(_)) => {}
             }
-            if self.caller.is_none() {
+            if self.caller.is_some() {
+                self.streamed += length as u64;
+            } else {
                 let id = self.running.id;
                 let gone = br#"{"kind":"cancelled","message":"the caller has gone away"}"#;
                 self.running.channel.send(FrameKind::Error, id, gone);
