@@ -94,13 +94,13 @@ impl WasmInstance {
         if let Some(code) = places.settled.loaded() {
             return Ok(Held { code, places });
         }
-        if !places.settled.has_room()
+        if !places.settled.has_room(self.guest.as_ref())
             && let Some(held) = self.where_loaded()
         {
             return Ok(held);
         }
         // Boxed, since its state is large and most calls have none.
-        let code = Box::pin(load(&places.settled, pace)).await?;
+        let code = Box::pin(load(&places.settled, self.guest.as_ref(), pace)).await?;
         Ok(Held { code, places })
     }
 
@@ -348,8 +348,8 @@ impl Drop for WasmInstance {
 }
 
 /// Loads code on an engine that has not run it lately.
-async fn load(settled: &Settled, pace: &Pace) -> Result<Arc<Loaded>, Fault> {
-    match timeout_at(pace.deadline().into(), settled.load()).await {
+async fn load(settled: &Settled, guest: Option<&Arc<Tenant>>, pace: &Pace) -> Result<Arc<Loaded>, Fault> {
+    match timeout_at(pace.deadline().into(), settled.load(guest)).await {
         Ok(loaded) => loaded.map_err(|error| platform(&error.to_string())),
         Err(_) => Err(platform("the function's code was not loaded before the time limit passed")),
     }
