@@ -22,6 +22,10 @@ use tokio::{
 
 use crate::{meter::Stretch, state::Pace};
 
+/// Least threads for what calls that take long do with files. The runtime's default would be 512, and each may
+/// have its processor at work all the time: who lists a large folder again and again does.
+const LEAST_FILE_THREADS: usize = 4;
+
 /// A running guest.
 pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -33,7 +37,7 @@ pub(crate) enum Cut {
     Lost,
 }
 
-/// Threads for calls that compute for long.
+/// Threads for calls that compute for long, and as many for what these do with files.
 pub(crate) struct LongWork {
     /// `Some` until it is dropped.
     runtime: Option<Runtime>,
@@ -43,6 +47,7 @@ impl LongWork {
     pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads.max(1))
+            .max_blocking_threads(threads.max(LEAST_FILE_THREADS))
             .thread_name("wasm-long")
             .enable_all()
             .build()?;
@@ -135,5 +140,41 @@ impl<F: Future + Unpin> Future for Metered<F> {
         let polled = Pin::new(&mut self.work).poll(cx);
         self.spent.fetch_add(stretch.end().as_nanos() as u64, Ordering::Relaxed);
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::atomic::AtomicUsize, time::Instant};
+
+    use futures_util::future::join_all;
+    use tokio::task::{spawn_blocking, yield_now};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_long_calls_do_with_files_has_few_threads() {
+        let long = LongWork::start(1).unwrap();
+        let pace = Pace::until(Instant::now() + Duration::from_secs(60));
+        pace.overstay();
+        let counts = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+        let (shared, own) = (Arc::clone(&counts), std::thread::current().id());
+        let work: Work<bool> = Box::pin(async move {
+            yield_now().await;
+            let operations = (0..40).map(|_| {
+                let shared = Arc::clone(&shared);
+                spawn_blocking(move || {
+                    let (running, most) = &*shared;
+                    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(5));
+                    running.fetch_sub(1, Ordering::SeqCst);
+                })
+            });
+            let done = join_all(operations).await;
+            done.iter().all(Result::is_ok) && std::thread::current().id() != own
+        });
+        assert_eq!(long.drive(work, &pace).await, Ok(true));
+        let most = counts.1.load(Ordering::SeqCst);
+        assert!((1..=LEAST_FILE_THREADS).contains(&most), "{most}");
     }
 }
