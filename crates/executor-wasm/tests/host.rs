@@ -259,6 +259,25 @@ async fn files_of_all_calls_together_are_bounded_and_come_back() {
     assert!(none.result.is_err() && told(&none), "{none:?}");
 }
 
+#[tokio::test]
+async fn what_is_only_read_is_not_made_durable_and_not_removed() {
+    // A file that is not open, and a path that is not in its memory: neither is looked at.
+    let program = wat(r#"(module
+        (import "wasi_snapshot_preview1" "fd_sync" (func $sync (param i32) (result i32)))
+        (import "wasi_snapshot_preview1" "fd_datasync" (func $datasync (param i32) (result i32)))
+        (import "wasi_snapshot_preview1" "fd_advise" (func $advise (param i32 i64 i64 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "path_unlink_file" (func $unlink (param i32 i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (func (export "_start")
+            (if (call $sync (i32.const 99)) (then unreachable))
+            (if (call $datasync (i32.const 99)) (then unreachable))
+            (if (call $advise (i32.const 99) (i64.const 0) (i64.const 0) (i32.const 4)) (then unreachable))
+            (if (i32.ne (i32.const 63) (call $unlink (i32.const 3) (i32.const 0) (i32.const -1)))
+                (then unreachable))))"#);
+    let ended = call(&house(None), Contract::WasiCommand, &program, "", |_| {}).await;
+    assert!(ended.result.is_ok(), "{ended:?}");
+}
+
 const FOLDERS: &str = include_str!("modules/folders.wat");
 
 #[tokio::test]

@@ -34,7 +34,7 @@ const MOST_LISTS: usize = 16;
 
 /// The interface that wasmtime links. If a new release links another one, `what_components_open_is_bounded`
 /// fails.
-const TYPES: &str = "wasi:filesystem/types@0.2.12";
+pub(super) const TYPES: &str = "wasi:filesystem/types@0.2.12";
 
 const NONE_LEFT: &str = "the files that all functions may have open together are in use";
 
