@@ -246,7 +246,8 @@ async fn files_of_all_calls_together_are_bounded_and_come_back() {
         async |house: &House, files| call(house, Contract::WasiCommand, &opener(files), "", |_| {}).await;
     let told =
         |ended: &Done| ended.end.logs.iter().any(|line| line.text.contains("all functions may have open"));
-    let few = house(32);
+    // Of which a namespace alone has two thirds.
+    let few = house(48);
     let refused = open(&few, 40).await;
     assert!(refused.told().contains("table") && told(&refused), "{refused:?}");
     // What a call had is there for others, however it ended.
