@@ -11,6 +11,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use flint_model::ByteSize;
@@ -126,8 +127,16 @@ impl Cache {
         fs::metadata(self.path(key, COMPILED)).ok().map(|meta| ByteSize::bytes(meta.len()))
     }
 
-    /// Writes an entry atomically: no reader ever sees a partial one.
+    /// Writes an entry, unless another deploy has: no reader ever sees a partial file, and an entry that is whole
+    /// stays as it is. What initialisers leave differs from one time to the next, so of two deploys of the same code
+    /// the one could end up with the checksum of the other.
     pub(crate) fn store(&self, key: &str, compiled: &[u8]) -> io::Result<()> {
+        // The directory is that of all engines.
+        static ONE_BY_ONE: Mutex<()> = Mutex::new(());
+        let _turn = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_whole(key).unwrap_or(false) {
+            return Ok(());
+        }
         self.write(key, COMPILED, compiled)?;
         self.write(key, CHECKSUM, blake3::hash(compiled).to_hex().as_bytes())
     }
@@ -237,6 +246,23 @@ mod tests {
     use wasmtime::error::Context;
 
     use super::*;
+
+    #[test]
+    fn an_entry_that_is_whole_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path(), &Engine::default()).unwrap();
+        let stored = |compiled: &[u8]| {
+            cache.store("key", compiled).unwrap();
+            assert!(cache.is_whole("key").unwrap());
+            fs::read(cache.path("key", COMPILED)).unwrap()
+        };
+        assert_eq!(stored(b"first"), b"first");
+        assert_eq!(stored(b"second"), b"first");
+        fs::write(cache.path("key", COMPILED), "damaged").unwrap();
+        assert_eq!(stored(b"third"), b"third");
+        fs::remove_file(cache.path("key", CHECKSUM)).unwrap();
+        assert_eq!(stored(b"fourth"), b"fourth");
+    }
 
     #[test]
     fn what_the_host_lacks_is_told_from_what_the_engine_refuses() {

@@ -2,7 +2,7 @@
 //!
 //! A thread switch costs more than most calls. But a call that computes must not occupy a thread that serves
 //! others: once it has run for longer than a tick it continues on the runtime of [`LongWork`], where
-//! computing calls take turns.
+//! computing calls take turns, and those of one namespace no more of them than those of another.
 
 use std::{
     future::{Future, poll_fn},
@@ -15,12 +15,18 @@ use std::{
     time::Duration,
 };
 
+use flint_model::NamespaceName;
+use flint_shares::Shares;
 use tokio::{
     runtime::{Builder, Runtime},
     time::timeout_at,
 };
 
 use crate::{meter::Stretch, state::Pace};
+
+/// Least threads for what calls that take long do with files. The runtime's default would be 512, and each may
+/// have its processor at work all the time: who lists a large folder again and again does.
+const LEAST_FILE_THREADS: usize = 4;
 
 /// A running guest.
 pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -33,24 +39,36 @@ pub(crate) enum Cut {
     Lost,
 }
 
-/// Threads for calls that compute for long.
+/// Threads for calls that compute for long, and as many for what these do with files.
 pub(crate) struct LongWork {
     /// `Some` until it is dropped.
     runtime: Option<Runtime>,
+    /// The threads. A namespace's calls wait for each other first, so that of many no more wait for a thread than
+    /// there are threads.
+    turns: Arc<Shares<NamespaceName>>,
 }
 
 impl LongWork {
     pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
+        let threads = threads.max(1);
         let runtime = Builder::new_multi_thread()
-            .worker_threads(threads.max(1))
+            .worker_threads(threads)
+            .max_blocking_threads(threads.max(LEAST_FILE_THREADS))
             .thread_name("wasm-long")
             .enable_all()
             .build()?;
-        Ok(Self { runtime: Some(runtime) })
+        let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+        Ok(Self { runtime: Some(runtime), turns: Arc::new(Shares::new(threads, threads)) })
     }
 
-    /// Runs `work` to its end or its deadline, at which it is dropped as soon as it yields.
-    pub(crate) async fn drive<T: Send + 'static>(&self, mut work: Work<T>, pace: &Pace) -> Result<T, Cut> {
+    /// Runs `work` to its end or its deadline, at which it is dropped as soon as it yields. `whose` is the namespace
+    /// that it is charged to.
+    pub(crate) async fn drive<T: Send + 'static>(
+        &self,
+        mut work: Work<T>,
+        pace: &Pace,
+        whose: &NamespaceName,
+    ) -> Result<T, Cut> {
         // Most calls end here, without a timer, a task or another thread.
         if let Poll::Ready(done) = poll_once(&mut work).await {
             return Ok(done);
@@ -68,7 +86,8 @@ impl LongWork {
             Ok(None) => {}
         }
         let Some(runtime) = &self.runtime else { return Err(Cut::Lost) };
-        let mut task = AbortOnDrop(runtime.spawn(work));
+        let in_turns = in_turns(Arc::clone(&self.turns), whose.clone(), work);
+        let mut task = AbortOnDrop(runtime.spawn(in_turns));
         match timeout_at(deadline, &mut task.0).await {
             Err(_) => Err(Cut::Deadline),
             Ok(Err(_)) => Err(Cut::Lost),
@@ -93,6 +112,25 @@ impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// Polls work in its namespace's turns only.
+async fn in_turns<T>(turns: Arc<Shares<NamespaceName>>, whose: NamespaceName, mut work: Work<T>) -> T {
+    loop {
+        let turn = turns.take(&whose, 1).await;
+        let polled = poll_once(&mut work).await;
+        drop(turn);
+        if let Poll::Ready(done) = polled {
+            return done;
+        }
+        until_woken().await;
+    }
+}
+
+/// Ready once the task is woken, by whatever it polled before.
+async fn until_woken() {
+    let mut waited = false;
+    poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 /// Polls once with the caller's waker.
@@ -135,5 +173,84 @@ impl<F: Future + Unpin> Future for Metered<F> {
         let polled = Pin::new(&mut self.work).poll(cx);
         self.spent.fetch_add(stretch.end().as_nanos() as u64, Ordering::Relaxed);
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Mutex, atomic::AtomicUsize},
+        time::Instant,
+    };
+
+    use futures_util::future::join_all;
+    use tokio::task::{spawn_blocking, yield_now};
+
+    use super::*;
+
+    /// That of a call which has run for long.
+    fn overstayed() -> Arc<Pace> {
+        let pace = Pace::until(Instant::now() + Duration::from_secs(60));
+        pace.overstay();
+        pace
+    }
+
+    /// As a guest does at a tick: it could go on at once.
+    async fn give_way() {
+        poll_fn(|cx| Poll::Ready(cx.waker().wake_by_ref())).await;
+        until_woken().await;
+    }
+
+    #[tokio::test]
+    async fn who_has_many_calls_has_no_more_turns_than_others() {
+        let (long, pace) = (LongWork::start(1).unwrap(), overstayed());
+        let [greedy, other]: [NamespaceName; 2] = ["greedy", "other"].map(|name| name.parse().unwrap());
+        let polled = Arc::new(Mutex::new(Vec::new()));
+        let computing = |is_other: bool, polls: usize| -> Work<()> {
+            let polled = Arc::clone(&polled);
+            Box::pin(async move {
+                for _ in 0..polls {
+                    polled.lock().unwrap().push(is_other);
+                    give_way().await;
+                }
+            })
+        };
+        let many = join_all((0..100).map(|_| long.drive(computing(false, usize::MAX), &pace, &greedy)));
+        let one = long.drive(computing(true, 20), &pace, &other);
+        tokio::select! {
+            biased;
+            _ = many => panic!("they do not end"),
+            done = one => assert_eq!(done, Ok(())),
+        }
+        let polled = polled.lock().unwrap();
+        let places: Vec<_> = (0..polled.len()).filter(|place| polled[*place]).collect();
+        // The first time it is polled where it is called.
+        let between: Vec<_> = places[1..].windows(2).map(|pair| pair[1] - pair[0] - 1).collect();
+        assert!(between.iter().all(|others| *others < 20), "{between:?}");
+    }
+
+    #[tokio::test]
+    async fn what_long_calls_do_with_files_has_few_threads() {
+        let (long, pace) = (LongWork::start(1).unwrap(), overstayed());
+        let guest = "guest".parse().unwrap();
+        let counts = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+        let (shared, own) = (Arc::clone(&counts), std::thread::current().id());
+        let work: Work<bool> = Box::pin(async move {
+            yield_now().await;
+            let operations = (0..40).map(|_| {
+                let shared = Arc::clone(&shared);
+                spawn_blocking(move || {
+                    let (running, most) = &*shared;
+                    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(5));
+                    running.fetch_sub(1, Ordering::SeqCst);
+                })
+            });
+            let done = join_all(operations).await;
+            done.iter().all(Result::is_ok) && std::thread::current().id() != own
+        });
+        assert_eq!(long.drive(work, &pace, &guest).await, Ok(true));
+        let most = counts.1.load(Ordering::SeqCst);
+        assert!((1..=LEAST_FILE_THREADS).contains(&most), "{most}");
     }
 }

@@ -162,10 +162,6 @@ impl Ground {
         self.loads.close();
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.loads.is_closed()
-    }
-
     /// Present number of instances.
     fn live(&self) -> usize {
         self.ticker.running()

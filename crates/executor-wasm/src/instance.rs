@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, Call, CallEnd, Fault, Instance, Invoked};
 use flint_gate::DirectGate;
-use flint_model::{ByteSize, InstanceId, LogStream, Usage};
+use flint_model::{ByteSize, InstanceId, LogStream, NamespaceName, Usage};
 use flint_runtimes::outcome;
 use futures_util::future::select_all;
 use tokio::{
@@ -94,13 +94,13 @@ impl WasmInstance {
         if let Some(code) = places.settled.loaded() {
             return Ok(Held { code, places });
         }
-        if !places.settled.has_room()
+        if !places.settled.has_room(self.guest.as_ref())
             && let Some(held) = self.where_loaded()
         {
             return Ok(held);
         }
         // Boxed, since its state is large and most calls have none.
-        let code = Box::pin(load(&places.settled, pace)).await?;
+        let code = Box::pin(load(&places.settled, self.guest.as_ref(), pace)).await?;
         Ok(Held { code, places })
     }
 
@@ -134,6 +134,11 @@ impl WasmInstance {
                 )))
             }
         }
+    }
+
+    /// The namespace that its calls are charged to.
+    fn whose(&self) -> &NamespaceName {
+        self.guest.as_ref().map_or(&self.artefact.namespace, |guest| &guest.namespace)
     }
 
     /// The environment that `tell` makes, for a guest that can read it.
@@ -188,7 +193,8 @@ impl WasmInstance {
             let limits = &store.data().limits;
             Ran::Over { bytes, memory: limits.used(), starved: limits.starved }
         }));
-        let (bytes, memory, starved) = match self.house.long.drive(Box::pin(work), &running.pace).await {
+        let driven = self.house.long.drive(Box::pin(work), &running.pace, self.whose()).await;
+        let (bytes, memory, starved) = match driven {
             Ok(Ran::Over { bytes, memory, starved }) => (bytes, memory, starved),
             Ok(Ran::Pours(long, store, held)) => {
                 let outlet = Outlet::default();
@@ -235,11 +241,14 @@ impl WasmInstance {
             (begun, exchange)
         };
         let (work, spent) = Metered::after(before, Box::pin(begin));
-        match self.house.long.drive(Box::pin(work), &running.pace).await {
+        match self.house.long.drive(Box::pin(work), &running.pace, self.whose()).await {
             Err(cut) => running.done(Err(fault_of(cut)), usage(&spent, None)),
             Ok((Begun::Whole, exchange)) => running.whole(exchange, None, &spent),
             Ok((Begun::TooLong(size), exchange)) => running.whole(exchange, Some(size), &spent),
-            Ok((Begun::Streams, exchange)) => stream(&self.house, &self.relay, running, exchange, spent),
+            Ok((Begun::Streams, exchange)) => {
+                let (house, whose) = (&self.house, self.whose().clone());
+                stream(house, &self.relay, whose, running, exchange, spent)
+            }
         }
     }
 }
@@ -348,8 +357,8 @@ impl Drop for WasmInstance {
 }
 
 /// Loads code on an engine that has not run it lately.
-async fn load(settled: &Settled, pace: &Pace) -> Result<Arc<Loaded>, Fault> {
-    match timeout_at(pace.deadline().into(), settled.load()).await {
+async fn load(settled: &Settled, guest: Option<&Arc<Tenant>>, pace: &Pace) -> Result<Arc<Loaded>, Fault> {
+    match timeout_at(pace.deadline().into(), settled.load(guest)).await {
         Ok(loaded) => loaded.map_err(|error| platform(&error.to_string())),
         Err(_) => Err(platform("the function's code was not loaded before the time limit passed")),
     }

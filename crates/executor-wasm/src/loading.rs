@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use flint_executor::PrepareError;
 use flint_model::Contract;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{sleep, timeout},
+};
 use wasmtime::Engine;
 
 use crate::{
@@ -12,11 +15,14 @@ use crate::{
     contracts::Compiled,
     executor::Ground,
     shelf::{Linked, Loaded, Place, Spot},
+    tenant::Tenant,
     wasi::Wasi,
 };
 
 /// Most loads at once on an engine. Code is read as a whole, and may have hundreds of megabytes.
-pub(crate) const LOADS: usize = 2;
+pub(crate) const LOADS: usize = 3;
+/// Most of one namespace. It leaves others one.
+pub(crate) const OWN_LOADS: usize = 2;
 /// How often a call looks whether there is room by now.
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long a deploy waits for its turn.
@@ -36,35 +42,38 @@ pub(crate) struct Read {
     place: Place,
 }
 
-/// Loads code that was deployed before, unless another call just did. Waits for room. It goes on if its caller
-/// gives up, so that code whose loading takes longer than a call may take is loaded for the next.
+/// Loads code that was deployed before, unless another call just did. Waits for room in the share of the
+/// namespace that it is for. It goes on if its caller gives up, so that code whose loading takes longer than a
+/// call may take is loaded for the next.
 pub(crate) async fn load(
     ground: &Arc<Ground>,
     entry: &Arc<Entry>,
     spot: &Arc<Spot>,
+    tenant: &Arc<Tenant>,
 ) -> Result<Arc<Loaded>, PrepareError> {
-    let turn = Arc::clone(&spot.turn).lock_owned().await;
-    if let Some(loaded) = ground.shelf.find(spot) {
-        return Ok(loaded);
-    }
-    // Kept while it waits for room, since others would wait for the same.
-    let mut turns = (turn, ground.turn_to_load().await?);
+    // Kept while it waits for room, since others of its namespace would wait for the same.
+    let mut own = tenant.turn_to_load(ground.number).await?;
     loop {
-        let spot = Arc::clone(spot);
+        // Not kept: other namespaces may have room, also for the same code.
+        let turn = Arc::clone(&spot.turn).lock_owned().await;
+        if let Some(loaded) = ground.shelf.find(spot) {
+            return Ok(loaded);
+        }
+        let turns = (turn, ground.turn_to_load().await?);
+        let (spot, tenant) = (Arc::clone(spot), Arc::clone(tenant));
         let tried = aside(ground, entry, move |ground, entry| {
-            let Some(place) = ground.shelf.make_room() else { return Err(turns) };
+            let Some(place) = ground.shelf.make_room(&tenant.namespace) else { return Err(own) };
             let loaded = match ground.cache.read(&ground.engine, &entry.key, entry.shape) {
                 Ok(Some(compiled)) => link(ground, entry, &spot, Read { compiled, place }),
                 Ok(None) => Err(failed("its file is missing or damaged: deploy the function again")),
                 Err(error) => Err(failed(&error.to_string())),
             };
-            drop(turns); // not before
+            drop((own, turns)); // not before
             Ok(loaded)
         });
         match tried.await? {
             Ok(loaded) => return loaded,
-            Err(_) if ground.is_closed() => return Err(closed()),
-            Err(back) => turns = back,
+            Err(back) => own = back,
         }
         sleep(PAUSE).await;
     }
@@ -76,22 +85,29 @@ pub(crate) async fn is_whole(ground: &Arc<Ground>, entry: &Arc<Entry>) -> Result
     compared.map_err(|error| failed(&error.to_string()))
 }
 
-/// Takes code out of its cache entry for a deploy, if that is there and undamaged; the inner error says why the
-/// engine refuses it.
+/// Takes code out of its cache entry for a namespace's deploy, if that is there and undamaged; the inner error
+/// says why the engine refuses it.
 pub(crate) async fn read(
     ground: &Arc<Ground>,
     entry: &Arc<Entry>,
+    tenant: &Arc<Tenant>,
 ) -> Result<wasmtime::Result<Option<Read>>, PrepareError> {
     let busy =
         || PrepareError::Busy("calls of too many different functions are running; try again later".into());
-    let turn = timeout(PATIENCE, ground.turn_to_load()).await.map_err(|_| busy())??;
+    let turns = timeout(PATIENCE, turns_to_load(ground, tenant)).await.map_err(|_| busy())??;
+    let tenant = Arc::clone(tenant);
     aside(ground, entry, move |ground, entry| {
-        let _turn = turn;
-        let place = ground.shelf.make_room().ok_or_else(busy)?;
+        let _turns = turns;
+        let place = ground.shelf.make_room(&tenant.namespace).ok_or_else(busy)?;
         let found = read_on(&ground.engine, ground, entry)?;
         Ok(found.map(|found| found.map(|compiled| Read { compiled, place })))
     })
     .await?
+}
+
+/// The namespace's turn first: who waits for its own stands in nobody's way.
+async fn turns_to_load(ground: &Ground, tenant: &Tenant) -> Result<[OwnedSemaphorePermit; 2], PrepareError> {
+    Ok([tenant.turn_to_load(ground.number).await?, ground.turn_to_load().await?])
 }
 
 /// The same on any engine, and not to stay. Blocking.

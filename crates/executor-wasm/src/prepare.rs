@@ -26,6 +26,7 @@ use crate::{
     preinit,
     settled::Settled,
     shelf::{Loaded, Spot},
+    tenant::Tenant,
     wasi::Wasi,
 };
 
@@ -79,8 +80,10 @@ pub(crate) async fn prepare(
     let initialiser = initialiser.filter(|_| function.wasm.preinit);
     let key = if initialiser.is_some() { key::initialised(function) } else { key::as_deployed(function) };
     let entry = Arc::new(Entry { key: key.clone(), shape, wasi, contract: function.contract });
+    let namespace = function.path.namespace.clone();
+    let tenant = house.tenants.of(&namespace);
     // Before it is looked for, so that a collection does not remove what is found.
-    let account = house.accounts.hold((function.path.namespace.clone(), key.clone()));
+    let account = house.accounts.hold((namespace.clone(), key.clone()));
     let spot = ground.shelf.spot(&key, function.contract);
     // Other engines and later calls load it from the cache: if its entry is gone or damaged, it is made again.
     let held = match ground.shelf.find(&spot) {
@@ -89,12 +92,12 @@ pub(crate) async fn prepare(
     };
     let (found, took) = match held {
         Some(loaded) => (Found::Loaded(loaded), Duration::ZERO),
-        None => match look(ground, &entry).await? {
+        None => match look(ground, &entry, &tenant).await? {
             Some(read) => (Found::Read(read), Duration::ZERO),
             None => {
                 house.accounts.recall(&account)?;
                 let raw = Raw { module, entry: Arc::clone(&entry), initialiser, assets: folder() };
-                let make = make(house, ground, function, raw, &account, progress);
+                let make = make(house, ground, function, &tenant, raw, &account, progress);
                 // With a larger memory limit code may fit that failed before.
                 let address = format!("wasm {key} {}", function.limits.memory);
                 let made = house.compiler.workshop.in_turn(function, &address, progress, make).await?;
@@ -108,8 +111,6 @@ pub(crate) async fn prepare(
     let step = format!("{begun}compiled {} of Wasm to {machine_code} of machine code", function.code.size);
     let loaded = found.fitting(house, ground, function, &entry, &spot)?;
     let compiled = &loaded.compiled;
-    let namespace = function.path.namespace.clone();
-    let tenant = house.tenants.of(&namespace);
     let settle = |ground| {
         let grants = Grants::of(function, folder());
         Arc::new(Settled::new(ground, &entry, compiled, &tenant, grants, assets.clone()))
@@ -181,11 +182,15 @@ struct Raw {
 }
 
 /// The code if it was compiled before, for this engine.
-async fn look(ground: &Arc<Ground>, entry: &Arc<Entry>) -> Result<Option<Read>, PrepareError> {
+async fn look(
+    ground: &Arc<Ground>,
+    entry: &Arc<Entry>,
+    tenant: &Arc<Tenant>,
+) -> Result<Option<Read>, PrepareError> {
     if ground.cache.size(&entry.key).is_none() {
         return Ok(None); // and nothing has to make room for it
     }
-    let found = loading::read(ground, entry).await?;
+    let found = loading::read(ground, entry, tenant).await?;
     Ok(found.unwrap_or_else(|error| {
         tracing::info!(key = entry.key, %error, "compiled Wasm code is of another engine; compiling it again");
         None
@@ -197,6 +202,7 @@ async fn make(
     house: &House,
     ground: &Arc<Ground>,
     function: &Function,
+    tenant: &Arc<Tenant>,
     raw: Raw,
     account: &Arc<account::Key>,
     progress: Progress<'_>,
@@ -204,7 +210,7 @@ async fn make(
     let Raw { mut module, entry, initialiser, assets } = raw;
     let (shape, wasi) = (entry.shape, entry.wasi);
     // Another deploy may have done it while this one waited for its turn.
-    if let Some(read) = look(ground, &entry).await? {
+    if let Some(read) = look(ground, &entry, tenant).await? {
         return Ok(read);
     }
     if let Some(name) = initialiser {
@@ -220,7 +226,7 @@ async fn make(
     let stored =
         loading::aside(ground, &entry, move |ground, entry| ground.cache.store(&entry.key, &machine_code));
     stored.await?.map_err(|error| not_kept(error.to_string()))?;
-    read_again(house, function, ground, &entry).await
+    read_again(house, function, ground, &entry, tenant).await
 }
 
 /// Takes compiled code out of its cache entry, which was written just now.
@@ -229,8 +235,9 @@ async fn read_again(
     function: &Function,
     ground: &Arc<Ground>,
     entry: &Arc<Entry>,
+    tenant: &Arc<Tenant>,
 ) -> Result<Read, PrepareError> {
-    let error = match loading::read(ground, entry).await? {
+    let error = match loading::read(ground, entry, tenant).await? {
         Ok(Some(read)) => return Ok(read),
         Ok(None) => {
             return Err(not_kept(

@@ -60,17 +60,17 @@ impl Settled {
     }
 
     /// Whether loading it would not have to wait for room.
-    pub(crate) fn has_room(&self) -> bool {
-        self.ground.shelf.has_room()
+    pub(crate) fn has_room(&self, guest: Option<&Arc<Tenant>>) -> bool {
+        self.ground.shelf.has_room(&self.tenant(guest).namespace)
     }
 
     /// Its code, loaded now if need be.
-    pub(crate) async fn load(&self) -> Result<Arc<Loaded>, PrepareError> {
-        loading::load(&self.ground, &self.entry, &self.spot).await
+    pub(crate) async fn load(&self, guest: Option<&Arc<Tenant>>) -> Result<Arc<Loaded>, PrepareError> {
+        loading::load(&self.ground, &self.entry, &self.spot, self.tenant(guest)).await
     }
 
     /// The namespace that a call is charged to; `guest` is the caller's, if the function is another's.
-    pub(crate) fn tenant<'a>(&'a self, guest: Option<&'a Arc<Tenant>>) -> &'a Tenant {
+    pub(crate) fn tenant<'a>(&'a self, guest: Option<&'a Arc<Tenant>>) -> &'a Arc<Tenant> {
         guest.unwrap_or(&self.tenant)
     }
 

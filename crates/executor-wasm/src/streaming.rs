@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flint_executor::{BodySender, CallEnd, Invoked, LastWord, body_channel};
+use flint_model::NamespaceName;
 use flint_runtimes::outcome;
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -15,10 +16,11 @@ use crate::{
     running::{Running, developer, fault_of, usage, usage_of},
 };
 
-/// Answers with the head, and streams the body in a task that is kept in `relaying`.
+/// Answers with the head, and streams the body in a task that is kept in `relaying`, for this namespace.
 pub(crate) fn stream(
     house: &Arc<House>,
     relaying: &Mutex<Option<JoinHandle<()>>>,
+    whose: NamespaceName,
     running: Running,
     mut exchange: Exchange,
     spent: Spent,
@@ -34,7 +36,7 @@ pub(crate) fn stream(
     let (ended, end) = oneshot::channel();
     let house = Arc::clone(house);
     let task = tokio::spawn(async move {
-        let _ = ended.send(relay(&house, running, exchange, spent, sender).await);
+        let _ = ended.send(relay(&house, &whose, running, exchange, spent, sender).await);
     });
     *relaying.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
     Invoked::Streaming { head, body, end }
@@ -43,6 +45,7 @@ pub(crate) fn stream(
 /// Streams the rest of an answer to the end of the call.
 async fn relay(
     house: &House,
+    whose: &NamespaceName,
     running: Running,
     mut exchange: Exchange,
     before: Spent,
@@ -65,7 +68,7 @@ async fn relay(
         }
         exchange
     }));
-    let driven = house.long.drive(Box::pin(work), &running.pace).await;
+    let driven = house.long.drive(Box::pin(work), &running.pace, whose).await;
     let cpu = before.so_far() + spent.so_far();
     let (ended, broken, streamed) = match driven {
         Ok(exchange) => (exchange.ended, exchange.broken, exchange.streamed),

@@ -5,25 +5,28 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
+use flint_executor::PrepareError;
 use flint_model::NamespaceName;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::budget::Budget;
+use crate::{budget::Budget, loading};
 
 /// A namespace with functions.
 pub(crate) struct Tenant {
+    pub(crate) namespace: NamespaceName,
     /// The memory of its instances.
     pub(crate) memory: Budget,
-    /// Its places on each engine.
+    /// Its share of each engine.
     places: Box<[Share]>,
 }
 
-/// A namespace's share of the places of one engine's pool.
+/// A namespace's share of the places of one engine's pool, and of the turns to load code there.
 #[repr(align(128))]
 pub(crate) struct Share {
     all: u32,
     /// Free ones.
     pub(crate) slots: Semaphore,
+    loads: Arc<Semaphore>,
 }
 
 /// The namespaces with functions. Keeps nothing of others.
@@ -37,11 +40,17 @@ impl Tenant {
     pub(crate) fn places(&self, engine: usize) -> &Share {
         &self.places[engine]
     }
+
+    /// Waits until it is one of the namespace's turns to load code on this engine.
+    pub(crate) async fn turn_to_load(&self, engine: usize) -> Result<OwnedSemaphorePermit, PrepareError> {
+        let turn = Arc::clone(&self.places(engine).loads).acquire_owned().await;
+        turn.map_err(|_| loading::closed())
+    }
 }
 
 impl Share {
     fn new(all: u32) -> Self {
-        Self { all, slots: Semaphore::new(all as usize) }
+        Self { all, slots: Semaphore::new(all as usize), loads: Arc::new(Semaphore::new(loading::OWN_LOADS)) }
     }
 
     /// What a call for these places takes of the share. Who needs more than the share takes all of it.
@@ -64,7 +73,7 @@ impl Tenants {
         held.retain(|_, tenant| tenant.strong_count() > 0);
         let memory = Budget::new(self.memory - self.memory / 4, self.places.len());
         let places = self.places.iter().map(|places| Share::new(places - places / 4)).collect();
-        let tenant = Arc::new(Tenant { memory, places });
+        let tenant = Arc::new(Tenant { namespace: namespace.clone(), memory, places });
         held.insert(namespace.clone(), Arc::downgrade(&tenant));
         tenant
     }
@@ -72,7 +81,10 @@ impl Tenants {
     /// Nobody waits any more.
     pub(crate) fn close(&self) {
         for tenant in self.held().values().filter_map(Weak::upgrade) {
-            tenant.places.iter().for_each(|share| share.slots.close());
+            for share in &tenant.places {
+                share.slots.close();
+                share.loads.close();
+            }
         }
     }
 

@@ -246,7 +246,8 @@ async fn files_of_all_calls_together_are_bounded_and_come_back() {
         async |house: &House, files| call(house, Contract::WasiCommand, &opener(files), "", |_| {}).await;
     let told =
         |ended: &Done| ended.end.logs.iter().any(|line| line.text.contains("all functions may have open"));
-    let few = house(32);
+    // Of which a namespace alone has two thirds.
+    let few = house(48);
     let refused = open(&few, 40).await;
     assert!(refused.told().contains("table") && told(&refused), "{refused:?}");
     // What a call had is there for others, however it ended.
@@ -257,6 +258,25 @@ async fn files_of_all_calls_together_are_bounded_and_come_back() {
     // Where there is none left at all, there are no assets.
     let none = open(&house(0), 1).await;
     assert!(none.result.is_err() && told(&none), "{none:?}");
+}
+
+#[tokio::test]
+async fn what_is_only_read_is_not_made_durable_and_not_removed() {
+    // A file that is not open, and a path that is not in its memory: neither is looked at.
+    let program = wat(r#"(module
+        (import "wasi_snapshot_preview1" "fd_sync" (func $sync (param i32) (result i32)))
+        (import "wasi_snapshot_preview1" "fd_datasync" (func $datasync (param i32) (result i32)))
+        (import "wasi_snapshot_preview1" "fd_advise" (func $advise (param i32 i64 i64 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "path_unlink_file" (func $unlink (param i32 i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (func (export "_start")
+            (if (call $sync (i32.const 99)) (then unreachable))
+            (if (call $datasync (i32.const 99)) (then unreachable))
+            (if (call $advise (i32.const 99) (i64.const 0) (i64.const 0) (i32.const 4)) (then unreachable))
+            (if (i32.ne (i32.const 63) (call $unlink (i32.const 3) (i32.const 0) (i32.const -1)))
+                (then unreachable))))"#);
+    let ended = call(&house(None), Contract::WasiCommand, &program, "", |_| {}).await;
+    assert!(ended.result.is_ok(), "{ended:?}");
 }
 
 const FOLDERS: &str = include_str!("modules/folders.wat");

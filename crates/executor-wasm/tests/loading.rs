@@ -20,7 +20,9 @@ use tokio::{sync::Mutex, task::JoinHandle};
 /// Mappings of loaded code that no call has instantiated.
 const MAPPINGS: usize = 3;
 /// Functions that a cramped house has loaded at most.
-const ROOM: usize = 20;
+const ROOM: usize = 24;
+/// Most of one namespace.
+const SHARE: usize = ROOM - ROOM / 4;
 /// How often threads are tried that may have another engine.
 const TRIES: usize = 50;
 
@@ -79,6 +81,13 @@ async fn prepare(house: &House, numbers: std::ops::Range<usize>) -> Vec<Arc<Prep
         assert!(loaded(house) <= ROOM);
     }
     prepared
+}
+
+/// The same of another namespace.
+async fn prepare_elsewhere(house: &House, number: usize) -> Arc<Prepared> {
+    let mut source = numbered(number);
+    Arc::get_mut(&mut source.function).unwrap().path = "other/wasm".parse().unwrap();
+    house.prepare(source).await.unwrap()
 }
 
 async fn called(house: &House, prepared: &Arc<Prepared>, within: Duration) -> Done {
@@ -203,6 +212,29 @@ async fn code_that_is_not_run_makes_room_for_what_is() {
 }
 
 #[tokio::test]
+async fn a_namespace_with_many_functions_unloads_its_own() {
+    let house = cramped().await;
+    let other = prepare_elsewhere(&house, 0).await;
+    let [file] = files(&house).try_into().unwrap();
+    let many = prepare(&house, 1..3 * ROOM).await;
+    for prepared in &many {
+        call(&house, prepared).await;
+        assert!(is_loaded(&house, &file));
+    }
+    call(&house, &other).await;
+    // Who comes late has as much before long.
+    let before = files(&house);
+    let mut late = Vec::new();
+    for number in 3 * ROOM..4 * ROOM {
+        late.push(prepare_elsewhere(&house, number).await);
+    }
+    let (own, others): (Vec<_>, Vec<_>) = files(&house).into_iter().partition(|file| !before.contains(file));
+    let [own, others] =
+        [own, others].map(|files| files.iter().filter(|file| is_loaded(&house, file)).count());
+    assert!(own.abs_diff(others) <= 2 && own + others <= ROOM, "{own} and {others}");
+}
+
+#[tokio::test]
 async fn what_is_removed_is_unloaded_once_its_last_call_is_over() {
     let house = Arc::new(House::new());
     let endless = house.prepare(running(0, "(loop $l (br $l))")).await.unwrap();
@@ -235,23 +267,40 @@ async fn calls_that_come_at_once_load_their_code_once() {
         for call in calls.collect::<Vec<_>>() {
             call.await.unwrap();
         }
-        assert_eq!(loaded(&house), ROOM, "two places were taken, and one given back");
+        assert_eq!(loaded(&house), SHARE, "two places were taken, and one given back");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_finds_all_code_in_use_waits() {
+async fn who_finds_all_of_its_code_in_use_waits_and_keeps_nobody_waiting() {
     let house = Arc::new(cramped().await);
-    let waiting = prepare(&house, 0..1).await;
-    let mut holding = occupy(&house, ROOM).await;
+    let waiting = prepare(&house, 0..2).await;
+    let mut holding = occupy(&house, SHARE).await;
     let late = refused(&house, &waiting[0], SHORT).await;
     assert!(late.contains("not loaded before the time limit passed"), "{late}");
     let deployed = house.prepare(numbered(ROOM + 1)).await.map(|_| ()).unwrap_err();
     assert!(matches!(deployed, PrepareError::Busy(_)), "{deployed:?}");
-    let (there, its) = (Arc::clone(&house), Arc::clone(&waiting[0]));
-    let waiting = tokio::spawn(async move { call(&there, &its).await });
+    let waiting: Vec<_> = waiting
+        .into_iter()
+        .map(|its| {
+            let there = Arc::clone(&house);
+            tokio::spawn(async move { call(&there, &its).await })
+        })
+        .collect();
+    while house.executor.live() < SHARE + waiting.len() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let [first, second] = waiting.try_into().unwrap();
+    // Other namespaces have room, also for what the first one waits for.
+    let other = prepare_elsewhere(&house, ROOM + 2).await;
+    call(&house, &other).await;
+    assert!(!first.is_finished() && !second.is_finished());
+    let same = prepare_elsewhere(&house, 0).await;
+    call(&house, &same).await;
+    first.await.unwrap();
+    assert!(!second.is_finished());
     holding.swap_remove(0).abort();
-    waiting.await.unwrap();
+    second.await.unwrap();
     holding.iter().for_each(|held| held.abort());
     house.until_no_guest().await;
 }
@@ -260,10 +309,10 @@ async fn who_finds_all_code_in_use_waits() {
 async fn who_waits_for_room_is_told_that_the_server_shuts_down() {
     let house = Arc::new(cramped().await);
     let waiting = prepare(&house, 0..1).await;
-    let holding = occupy(&house, ROOM).await;
+    let holding = occupy(&house, SHARE).await;
     let (there, its) = (Arc::clone(&house), Arc::clone(&waiting[0]));
     let waiting = tokio::spawn(async move { refused(&there, &its, AMPLE).await });
-    while house.executor.live() <= ROOM {
+    while house.executor.live() <= SHARE {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     house.executor.shutdown().await;
@@ -337,7 +386,7 @@ async fn a_call_that_has_no_room_for_its_code_runs_where_that_is_loaded() {
             if loaded(&there) == 2 {
                 return false;
             }
-            let holding = occupy(&there, ROOM / 2).await;
+            let holding = occupy(&there, SHARE / 2).await;
             call(&there, &first).await;
             holding.iter().for_each(|held| held.abort());
             there.until_no_guest().await;

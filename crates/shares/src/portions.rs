@@ -39,12 +39,22 @@ where
         self.all.saturating_sub(self.sum)
     }
 
+    /// What it has.
+    pub fn has(&self, who: &K) -> usize {
+        self.of.get(who).copied().unwrap_or(0)
+    }
+
     /// How many times it may have so much more. At least once if it has none: whether there is so much, the
     /// [`rest`](Self::rest) says.
     pub fn allows(&self, who: &K, more: usize) -> usize {
         let has = self.has(who);
         let times = self.times(has, more);
         if has == 0 { times.max(1) } else { times }
+    }
+
+    /// Whether it may have so much more of what others have, of which so much could be had.
+    pub fn may_take_over(&self, who: &K, more: usize, of: usize) -> bool {
+        more <= of && times(self.has(who), more, self.rest().saturating_add(of)) > 0
     }
 
     /// Whether a part of what it has may grow by so much: within the threshold, or by all that remains if it has
@@ -74,14 +84,14 @@ where
         }
     }
 
-    fn has(&self, who: &K) -> usize {
-        self.of.get(who).copied().unwrap_or(0)
-    }
-
-    /// How many times one that has so much may have more: each time, what it has grows and what remains shrinks.
     fn times(&self, has: usize, more: usize) -> usize {
-        OF_THE_REST.saturating_mul(self.rest()).saturating_sub(has) / (more.max(1) * (OF_THE_REST + 1))
+        times(has, more, self.rest())
     }
+}
+
+/// How many times one that has so much may have more: each time, what it has grows and what remains shrinks.
+fn times(has: usize, more: usize, rest: usize) -> usize {
+    OF_THE_REST.saturating_mul(rest).saturating_sub(has) / (more.max(1) * (OF_THE_REST + 1))
 }
 
 #[cfg(test)]
@@ -134,6 +144,18 @@ mod tests {
         assert!(!take(&mut portions, "a", 9), "48 are its share");
         assert!(take(&mut portions, "a", 8));
         assert!(!take(&mut portions, "b", 17) && take(&mut portions, "b", 16), "there are no more");
+    }
+
+    #[test]
+    fn what_others_could_give_counts_as_what_remains() {
+        let mut portions = Portions::new(16);
+        portions.add("a", 8);
+        portions.add("b", 8);
+        assert_eq!(portions.allows("a", 1), 0);
+        // Of the eight, four may go: then it has twelve, and four remain.
+        assert!(portions.may_take_over("a", 4, 8) && !portions.may_take_over("a", 5, 8));
+        assert!(portions.may_take_over("a", 1, 4) && !portions.may_take_over("a", 1, 3));
+        assert!(!portions.may_take_over("c", 2, 1), "there is no more");
     }
 
     #[test]

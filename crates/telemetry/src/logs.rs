@@ -59,14 +59,17 @@ pub enum TelemetryError {
     Thread(#[from] io::Error),
 }
 
+/// What is told about the guests of WebAssembly, who can have it said as often as they like: an operator's log that
+/// is full of it says nothing else.
+const GUESTS: &str = "wasmtime_wasi=error";
+
 /// Those of this process.
 static LINES: OnceLock<Lines> = OnceLock::new();
 
 /// Sends `tracing` events that pass `filter` to standard error; standard output stays free for what a command prints. Whoever logs does not wait
-/// for that: see [`flush`].
+/// for that: see [`flush`]. What guests of WebAssembly can have logged is left out, unless the filter names it.
 pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|error| TelemetryError::Filter { filter: filter.to_owned(), detail: error.to_string() })?;
+    let filter = parse(filter)?;
     let lines = Lines::to(io::stderr())?;
     LINES.set(lines.clone()).map_err(|_| TelemetryError::Already)?;
     // What goes wrong with a line is counted; said on standard error, it would panic where that cannot be written.
@@ -76,6 +79,13 @@ pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).try_init(),
     }
     .map_err(|_| TelemetryError::Already)
+}
+
+fn parse(filter: &str) -> Result<EnvFilter, TelemetryError> {
+    // What the filter itself says of the same counts. An empty one stands for all errors.
+    let whole = if filter.is_empty() { String::new() } else { format!("{GUESTS},{filter}") };
+    EnvFilter::try_new(whole)
+        .map_err(|error| TelemetryError::Filter { filter: filter.to_owned(), detail: error.to_string() })
 }
 
 /// Waits until what was logged is written, but not for longer than `within`.
@@ -92,7 +102,27 @@ pub(crate) fn dropped() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use tracing::Level;
+
     use super::*;
+
+    #[test]
+    fn what_guests_can_have_logged_is_left_out_unless_it_is_asked_for() {
+        let logs = |filter: &str| {
+            let subscriber = fmt().with_env_filter(parse(filter).unwrap()).with_writer(io::sink).finish();
+            tracing::subscriber::with_default(subscriber, || {
+                [
+                    tracing::enabled!(target: "wasmtime_wasi::p1", Level::WARN),
+                    tracing::enabled!(target: "wasmtime_wasi_http::p2::error", Level::WARN),
+                    tracing::enabled!(target: "flint_invoker", Level::INFO),
+                ]
+            })
+        };
+        assert_eq!(logs("info"), [false, false, true]);
+        assert_eq!(logs("info,wasmtime_wasi=warn"), [true, true, true]);
+        assert_eq!(logs("info,wasmtime_wasi_http=warn"), [false, true, true]);
+        assert_eq!(logs(""), [false, false, false]);
+    }
 
     #[test]
     fn a_wrong_filter_or_format_is_named() {

@@ -13,6 +13,7 @@ use flint_model::ByteSize;
 
 pub use self::tree::Disk;
 use self::tree::Tree;
+use crate::cut::cut;
 
 /// Where a guest sees its files, named like their directory in the archive.
 pub const ASSETS: &str = "/assets";
@@ -89,7 +90,7 @@ impl<'a> PackageArchive<'a> {
             let entry = archive.by_index(index).map_err(refused)?;
             let name = entry.name().to_owned();
             let Some(path) = entry.enclosed_name() else {
-                return Err(bad(format!("the archive's entry '{name}' leads out of it")));
+                return Err(bad(format!("the archive's entry '{}' leads out of it", cut(name))));
             };
             if entry.is_dir() || entry.is_symlink() {
                 continue;
@@ -123,7 +124,7 @@ impl<'a> PackageArchive<'a> {
                     let names: Vec<&str> = several.iter().map(|(_, name)| name.as_str()).collect();
                     return Err(bad(format!(
                         "the archive has several modules ({}): name the one to run {USUAL}",
-                        names.join(", ")
+                        cut(names.join(", "))
                     )));
                 }
             },
@@ -261,6 +262,12 @@ mod tests {
         for name in [&long, &deep] {
             refuse(&zipped(&[(name, b""), ("a.wasm", b"")]), "too long a name");
         }
+        let [one, other] = ["x", "y"].map(|letter| format!("{}.wasm", letter.repeat(60_000)));
+        let told = unpacked(&zipped(&[(&one, b""), (&other, b"")]), small).unwrap_err();
+        assert!(told.contains("several modules (xxx") && told.len() < 6000, "{} bytes", told.len());
+        let outside = format!("../{}", "x".repeat(60_000));
+        let told = unpacked(&zipped(&[(&outside, b"")]), small).unwrap_err();
+        assert!(told.contains("leads out") && told.len() < 6000, "{} bytes", told.len());
         refuse(&zipped(&[("a", b""), ("b", b""), ("c", b""), ("d", b"")]), "more than the 3 entries");
         refuse(&zipped(&[("assets/a/b/c/d", b""), ("a.wasm", b"")]), "more than the 3 files and folders");
     }

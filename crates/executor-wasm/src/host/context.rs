@@ -143,7 +143,7 @@ impl Host {
         let Some(CallSeed { stdin, stdout, logs, env, gate: _ }) = self.seed.take() else { return builder };
         builder.stdin(stdin).stdout(stdout).stderr(logs.stream(LogStream::Stderr)).envs(&env);
         if let Some(folder) = &self.grants.assets {
-            let opened = self.services.files.begin(&logs).and_then(|files| {
+            let opened = self.services.files.begin(&self.grants.namespace, &logs).and_then(|files| {
                 let opened = builder.preopened_dir(folder, ASSETS, FsPerms::ReadOnly);
                 opened.map(|_| files).map_err(|error| error.to_string())
             });

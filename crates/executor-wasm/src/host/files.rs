@@ -1,10 +1,10 @@
 //! Limits the files that guests have open, since each takes one of the server's descriptors.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flint_model::LogStream;
+use flint_model::{LogStream, NamespaceName};
+use flint_shares::Portions;
 use rustix::process::getrlimit;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::{
     Result, StoreContextMut,
     component::{Linker, Resource, ResourceTable},
@@ -34,19 +34,22 @@ const MOST_LISTS: usize = 16;
 
 /// The interface that wasmtime links. If a new release links another one, `what_components_open_is_bounded`
 /// fails.
-const TYPES: &str = "wasi:filesystem/types@0.2.12";
+pub(super) const TYPES: &str = "wasi:filesystem/types@0.2.12";
 
-const NONE_LEFT: &str = "the files that all functions may have open together are in use";
+const NONE_LEFT: &str =
+    "the files that all functions may have open together are in use, or the namespace's part of them";
 
-/// The files that all guests of a server may have open together. Clones share the limit.
+/// The files that all guests of a server may have open together, of which one namespace leaves others a part.
+/// Clones share the limit.
 #[derive(Clone, Debug)]
-pub struct OpenFiles(Arc<Semaphore>);
+pub struct OpenFiles(Arc<Mutex<Portions<NamespaceName>>>);
 
-/// The files claimed by one call.
+/// The files claimed by one call, until it is dropped.
 pub(super) struct CallsFiles {
-    all: Arc<Semaphore>,
-    /// More permits than the call has ever had handles at a time.
-    held: OwnedSemaphorePermit,
+    all: OpenFiles,
+    namespace: NamespaceName,
+    /// More than the call has ever had handles at a time.
+    held: usize,
     logs: LogSink,
     refused: bool,
 }
@@ -62,28 +65,43 @@ impl OpenFiles {
 
     /// A limit of this many files.
     pub fn at_most(files: usize) -> Self {
-        Self(Arc::new(Semaphore::new(files)))
+        Self(Arc::new(Mutex::new(Portions::new(files))))
     }
 
-    /// Makes a call's first claim; the error says why it gets none.
-    pub(super) fn begin(&self, logs: &LogSink) -> Result<CallsFiles, String> {
-        let held = take(&self.0).ok_or(NONE_LEFT)?;
-        Ok(CallsFiles { all: Arc::clone(&self.0), held, logs: logs.clone(), refused: false })
+    /// Makes the first claim of a namespace's call; the error says why it gets none.
+    pub(super) fn begin(&self, namespace: &NamespaceName, logs: &LogSink) -> Result<CallsFiles, String> {
+        let (all, namespace, logs) = (self.clone(), namespace.clone(), logs.clone());
+        let mut files = CallsFiles { all, namespace, held: 0, logs, refused: false };
+        if files.claim() { Ok(files) } else { Err(NONE_LEFT.to_owned()) }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Portions<NamespaceName>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl CallsFiles {
+    /// Claims some more, if its namespace may have them.
+    fn claim(&mut self) -> bool {
+        let mut taken = self.all.taken();
+        if taken.rest() < STEP || taken.allows(&self.namespace, STEP) == 0 {
+            return false;
+        }
+        taken.add(&self.namespace, STEP);
+        self.held += STEP;
+        true
+    }
+
     /// Whether another file may be opened; claims more if needed. Every handle counts, whatever it is.
     pub(super) fn have_room(&mut self, table: &mut ResourceTable) -> bool {
         let handles = table.iter_mut().count();
-        while self.held.num_permits() <= handles {
-            let Some(more) = take(&self.all) else {
+        while self.held <= handles {
+            if !self.claim() {
                 if !std::mem::replace(&mut self.refused, true) {
                     self.logs.write(LogStream::Stderr, format!("flint: {NONE_LEFT}\n").as_bytes());
                 }
                 return false;
-            };
-            self.held.merge(more);
+            }
         }
         true
     }
@@ -98,6 +116,12 @@ impl CallsFiles {
         table.set_max_capacity(0);
         // Slots of deleted handles are reused regardless of the capacity.
         while table.push(Nothing).is_ok() {}
+    }
+}
+
+impl Drop for CallsFiles {
+    fn drop(&mut self) {
+        self.all.taken().remove(&self.namespace, self.held);
     }
 }
 
@@ -153,10 +177,6 @@ pub(super) fn descriptors() -> u64 {
     getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-fn take(all: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    Arc::clone(all).try_acquire_many_owned(STEP as u32).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use flint_model::ByteSize;
@@ -177,10 +197,11 @@ mod tests {
 
     #[test]
     fn calls_have_no_more_than_there_are_and_give_them_back() {
-        let all = OpenFiles::at_most(5 * STEP);
+        let all = OpenFiles::at_most(8 * STEP);
         let logs = LogSink::new(ByteSize::kib(1));
+        let [one, other, third] = ["one", "other", "third"].map(|name| name.parse().unwrap());
         let mut tables = [ResourceTable::new(), ResourceTable::new()];
-        let mut calls = [all.begin(&logs).unwrap(), all.begin(&logs).unwrap()];
+        let mut calls = [all.begin(&one, &logs).unwrap(), all.begin(&other, &logs).unwrap()];
         // Slots of deleted handles must not circumvent the limit.
         let [first, _] = &mut tables;
         let many: Vec<_> = (0..100).map(|_| first.push(0_u8).unwrap()).collect();
@@ -190,14 +211,17 @@ mod tests {
         let open = std::iter::zip(&mut calls, &mut tables).map(|(call, table)| open_all(call, table));
         let mut open: Vec<_> = open.collect();
         let counts: Vec<_> = open.iter().map(Vec::len).collect();
-        assert!(counts[0] >= 3 * STEP && counts.iter().sum::<usize>() <= 5 * STEP, "{counts:?}");
-        assert!(all.begin(&logs).is_err());
+        assert_eq!(counts, [5 * STEP, 2 * STEP], "each leaves some to the next");
+        assert!(all.begin(&one, &logs).is_err() && all.begin(&other, &logs).is_err());
+        assert!(all.begin(&third, &logs).is_ok());
         assert!(logs.finish().0.iter().any(|line| line.text.contains(NONE_LEFT)));
         // A call that closes a file can open another.
         tables[0].delete(open[0].remove(0)).unwrap();
         assert_eq!(open_all(&mut calls[0], &mut tables[0]).len(), 1);
         drop(calls);
-        let mut again = all.begin(&logs).unwrap();
-        assert!(open_all(&mut again, &mut ResourceTable::new()).len() >= 4 * STEP);
+        let mut again = all.begin(&one, &logs).unwrap();
+        assert_eq!(open_all(&mut again, &mut ResourceTable::new()).len(), 6 * STEP);
+        drop(again);
+        assert_eq!(all.taken().sum(), 0, "nothing is kept");
     }
 }

@@ -201,6 +201,11 @@ fn check<'a>(all: impl ExactSizeIterator<Item = (&'a str, usize)>) -> Result<usi
     if bytes > MOST_BYTES { Err(too_many_bytes()) } else { Ok(bytes) }
 }
 
+/// The cursor after a page of so many keys; none after the last page. A guest may ask for any.
+fn after(skip: usize, found: usize) -> Option<u64> {
+    (found == MOST_KEYS).then(|| skip.saturating_add(found) as u64)
+}
+
 fn too_many_bytes() -> Refused {
     Refused::Request(format!("more than the {MOST_BYTES} bytes that one request may read or write"))
 }
@@ -258,7 +263,7 @@ impl store::HostBucket for Buckets<'_> {
         let skip = usize::try_from(cursor.unwrap_or(0)).unwrap_or(usize::MAX);
         let list = async move { values.keys(&at, Page { skip, limit: MOST_KEYS }).await };
         let keys = self.turns().read(self.namespace(), list).await?;
-        let cursor = (keys.len() == MOST_KEYS).then_some((skip + MOST_KEYS) as u64);
+        let cursor = after(skip, keys.len());
         Ok(store::KeyResponse { keys, cursor })
     }
 
@@ -305,6 +310,14 @@ impl batch::Host for Buckets<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_page_has_a_cursor_after_it() {
+        assert_eq!(after(0, MOST_KEYS), Some(1000));
+        assert_eq!(after(1000, MOST_KEYS - 1), None);
+        assert_eq!(after(usize::MAX, 0), None);
+        assert_eq!(after(usize::MAX, MOST_KEYS), Some(u64::MAX));
+    }
 
     #[test]
     fn requests_are_bounded_before_the_store_sees_them() {

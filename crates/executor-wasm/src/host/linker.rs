@@ -9,11 +9,15 @@ use wasmtime_wasi_config::WasiConfig;
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
-use super::{context::AsHost, error, files, http, key_value, no_files};
+use super::{context::AsHost, error, files, http, key_value, no_files, unchanged};
 
 /// WASI preview 1, for core modules.
 pub(crate) fn add_p1_to_linker<T: AsHost + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
-    wasmtime_wasi::p1::add_to_linker_async(linker, |data: &mut T| data.host().p1())
+    wasmtime_wasi::p1::add_to_linker_async(linker, |data: &mut T| data.host().p1())?;
+    linker.allow_shadowing(true);
+    unchanged::for_modules(linker)?;
+    linker.allow_shadowing(false);
+    Ok(())
 }
 
 /// WASI preview 2, `wasi:http`, `wasi:keyvalue` and `wasi:config`, for components. Everything can be
@@ -28,6 +32,7 @@ where
     wasmtime_wasi_io::add_to_linker_async(linker)?;
     error::add_to_linker(linker)?;
     files::bound_files(linker)?;
+    unchanged::for_components(linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     http::bound_heads(linker)?;
     linker.allow_shadowing(false);

@@ -15,6 +15,7 @@ mod linker;
 mod logs;
 mod no_files;
 mod turns;
+mod unchanged;
 
 pub(crate) use self::linker::{add_0_3_to_linker, add_p1_to_linker, add_to_linker};
 pub use self::{

@@ -1,4 +1,4 @@
-;; A command that lists its first folder until it may not, and then opens the file "a" in it until it may not, and keeps all of it. It ends well when
+;; A command that makes its first folder durable, lists it until it may not, and then opens the file "a" in it until it may not, and keeps all of it. It ends well when
 ;; it is told so each time, after as many lists as a guest may have; otherwise it traps in $unbounded.
 (component $folders
   (import "wasi:filesystem/types@0.2.0" (instance $types
@@ -16,6 +16,8 @@
     (export "open-flags" (type $open (eq $open')))
     (type $flags' (flags "read" "write" "file-integrity-sync" "data-integrity-sync" "requested-write-sync" "mutate-directory"))
     (export "descriptor-flags" (type $flags (eq $flags')))
+    (export "[method]descriptor.sync" (func
+      (param "self" (borrow $descriptor)) (result (result (error $code)))))
     (export "[method]descriptor.read-directory" (func
       (param "self" (borrow $descriptor)) (result (result (own $list) (error $code)))))
     (export "[method]descriptor.open-at" (func
@@ -37,12 +39,14 @@
     (data (i32.const 64) "a"))
   (core instance $libc (instantiate $libc))
   (core func $all (canon lower (func $preopens "get-directories") (memory (core memory $libc "memory")) (realloc (core func $libc "realloc"))))
+  (core func $sync (canon lower (func $types "[method]descriptor.sync") (memory (core memory $libc "memory"))))
   (core func $read (canon lower (func $types "[method]descriptor.read-directory") (memory (core memory $libc "memory")) (realloc (core func $libc "realloc"))))
   (core func $open (canon lower (func $types "[method]descriptor.open-at") (memory (core memory $libc "memory")) (realloc (core func $libc "realloc"))))
 
   (core module $main
     (import "libc" "memory" (memory 1))
     (import "host" "all" (func $all (param i32)))
+    (import "host" "sync" (func $sync (param i32 i32)))
     (import "host" "read" (func $read (param i32 i32)))
     (import "host" "open" (func $open (param i32 i32 i32 i32 i32 i32 i32)))
     (func $unbounded unreachable)
@@ -54,6 +58,8 @@
     (func (export "run") (result i32) (local $folder i32) (local $n i32)
       (call $all (i32.const 16))
       (local.set $folder (i32.load (i32.load (i32.const 16))))
+      (call $sync (local.get $folder) (i32.const 32))
+      (if (i32.load8_u (i32.const 32)) (then unreachable))
       (block $full
         (loop $more
           (call $read (local.get $folder) (i32.const 32))
@@ -74,6 +80,7 @@
     (with "libc" (instance $libc))
     (with "host" (instance
       (export "all" (func $all))
+      (export "sync" (func $sync))
       (export "read" (func $read))
       (export "open" (func $open))
     ))))
