@@ -197,7 +197,11 @@ mod tests {
 
     /// As a guest does at a tick: it could go on at once.
     async fn give_way() {
-        poll_fn(|cx| Poll::Ready(cx.waker().wake_by_ref())).await;
+        poll_fn(|cx| {
+            cx.waker().wake_by_ref();
+            Poll::Ready(())
+        })
+        .await;
         until_woken().await;
     }
 
