@@ -7,6 +7,9 @@ use std::{num::NonZeroUsize, time::Duration};
 pub struct ForkConfig {
     /// Most clones forked ahead of need for one function; 0 for none.
     pub standbys: usize,
+    /// How long after a function's last call one of them is kept. A function has none if its calls are further
+    /// apart.
+    pub standby_idle: Duration,
     /// How long an unused zygote is kept after its last clone has ended. A later call makes another one.
     pub idle: Duration,
     /// Most calls by which the warm-up events are repeated.
@@ -25,6 +28,7 @@ impl Default for ForkConfig {
         let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Self {
             standbys: 4,
+            standby_idle: Duration::from_secs(600),
             idle: Duration::from_secs(3600),
             warmup_calls: 2000,
             warmup_budget: Duration::from_secs(10),

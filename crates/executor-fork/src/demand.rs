@@ -1,11 +1,14 @@
 //! How many clones to fork ahead, derived from how often a function is called.
+//!
+//! One that is called now and then has one: its clone is forked after the call before rather than in the call, and
+//! costs no more than its memory meanwhile. A busy one has as many as there are calls while a clone is forked.
 
 use std::time::{Duration, Instant};
 
 /// About how long a fork takes, which a clone forked ahead saves its call: as many are wanted as calls arrive
 /// in that time.
 const LEAD: Duration = Duration::from_millis(20);
-/// A function without a call for this long is not busy.
+/// A function without a call for this long is not busy: its rhythm says nothing any more.
 const QUIET: Duration = Duration::from_secs(10);
 /// The weight of the newest gap in the moving average.
 const WEIGHT: f64 = 0.2;
@@ -32,14 +35,15 @@ impl Demand {
         self.last = Some(now);
     }
 
-    /// How many clones to keep ready.
-    pub(crate) fn wanted(&self, now: Instant, most: usize) -> usize {
+    /// How many clones to keep ready, at most `most`; none once no call has come for `idle`.
+    pub(crate) fn wanted(&self, now: Instant, most: usize, idle: Duration) -> usize {
         let (Some(last), Some(gap)) = (self.last, self.gap) else { return 0 };
         let silence = now.saturating_duration_since(last);
-        if silence >= QUIET || gap >= QUIET.as_secs_f64() {
+        if silence >= idle || gap >= idle.as_secs_f64() {
             return 0;
         }
-        ((LEAD.as_secs_f64() / gap.max(1e-6)).ceil() as usize).clamp(1, most.max(1)).min(most)
+        let busy = if silence < QUIET { (LEAD.as_secs_f64() / gap.max(1e-6)).ceil() as usize } else { 1 };
+        busy.max(1).min(most)
     }
 }
 
@@ -55,35 +59,47 @@ mod tests {
         (demand, begin + gap * (times - 1))
     }
 
+    const IDLE: Duration = Duration::from_secs(600);
+
     #[test]
     fn a_single_call_is_no_rhythm() {
         let (demand, now) = called_every(Duration::from_millis(30), 1);
-        assert_eq!(demand.wanted(now, 4), 0);
+        assert_eq!(demand.wanted(now, 4, IDLE), 0);
     }
 
     #[test]
     fn a_busy_function_has_one_and_a_very_busy_one_more() {
         for (gap, wanted) in [(30, 1), (10, 2), (1, 4)] {
             let (demand, now) = called_every(Duration::from_millis(gap), 50);
-            assert_eq!(demand.wanted(now, 4), wanted, "every {gap} ms");
+            assert_eq!(demand.wanted(now, 4, IDLE), wanted, "every {gap} ms");
         }
     }
 
     #[test]
-    fn after_a_pause_the_new_rhythm_counts_at_once() {
-        let (mut demand, last) = called_every(Duration::from_millis(30), 50);
-        let back = last + Duration::from_secs(600);
-        demand.arrived(back);
-        assert_eq!(demand.wanted(back, 4), 0, "a single call is none");
-        let now = back + Duration::from_millis(10);
-        demand.arrived(now);
-        assert_eq!(demand.wanted(now, 4), 2);
+    fn one_that_is_called_now_and_then_has_one_and_one_that_is_called_less_often_has_none() {
+        let (demand, now) = called_every(IDLE / 2, 3);
+        assert_eq!(demand.wanted(now, 4, IDLE), 1);
+        let (demand, now) = called_every(IDLE, 3);
+        assert_eq!(demand.wanted(now, 4, IDLE), 0);
     }
 
     #[test]
-    fn one_that_has_gone_quiet_has_none_and_the_operator_may_forbid_them() {
-        let (demand, now) = called_every(Duration::from_millis(30), 50);
-        assert_eq!(demand.wanted(now + QUIET, 4), 0);
-        assert_eq!(demand.wanted(now, 0), 0);
+    fn after_a_pause_the_new_rhythm_counts_at_once() {
+        let (mut demand, last) = called_every(Duration::from_millis(1), 50);
+        let back = last + IDLE / 2;
+        demand.arrived(back);
+        assert_eq!(demand.wanted(back, 4, IDLE), 1, "it is not busy yet");
+        let now = back + Duration::from_millis(10);
+        demand.arrived(now);
+        assert_eq!(demand.wanted(now, 4, IDLE), 2);
+    }
+
+    #[test]
+    fn one_that_has_gone_quiet_keeps_one_for_a_while_and_the_operator_may_forbid_it() {
+        let (demand, now) = called_every(Duration::from_millis(1), 50);
+        assert_eq!(demand.wanted(now + QUIET, 4, IDLE), 1);
+        assert_eq!(demand.wanted(now + IDLE, 4, IDLE), 0);
+        assert_eq!(demand.wanted(now, 4, Duration::ZERO), 0);
+        assert_eq!(demand.wanted(now, 0, IDLE), 0);
     }
 }

@@ -101,7 +101,7 @@ impl Growth<'_> {
         report.kept = true;
         report.took_us = began.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
         let thorough = thorough || !self.has_more_to_do();
-        Ok((Zygote::new(frozen, function, thorough, self.config.standbys), report))
+        Ok((Zygote::new(frozen, function, thorough, self.config), report))
     }
 
     async fn warm_up_and_freeze(

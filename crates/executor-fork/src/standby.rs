@@ -62,16 +62,16 @@ impl Standbys {
     }
 
     /// Drops surplus clones; returns whether one is missing.
-    fn balance(&self, most: usize) -> bool {
+    fn balance(&self, most: usize, idle: Duration) -> bool {
         let mut kept = self.kept();
-        let wanted = kept.demand.wanted(Instant::now(), most);
+        let wanted = kept.demand.wanted(Instant::now(), most, idle);
         kept.ready.truncate(wanted);
         kept.ready.len() < wanted
     }
 }
 
 /// Keeps as many clones as the demand asks for, until the zygote has gone or ended.
-pub(crate) async fn keep(zygote: Weak<Zygote>, most: usize) {
+pub(crate) async fn keep(zygote: Weak<Zygote>, most: usize, idle: Duration) {
     loop {
         // Only a weak reference is kept while waiting, so that a released zygote ends at once.
         let Some(changed) = zygote.upgrade().map(|strong| Arc::clone(&strong.standbys.changed)) else {
@@ -81,7 +81,7 @@ pub(crate) async fn keep(zygote: Weak<Zygote>, most: usize) {
         tokio::time::sleep(REFILL_AFTER).await;
         loop {
             let Some(strong) = zygote.upgrade() else { return };
-            if !strong.standbys.balance(most) {
+            if !strong.standbys.balance(most, idle) {
                 break;
             }
             match strong.fork(true, Instant::now() + FORK_WITHIN, FORK_WITHIN).await {

@@ -17,6 +17,7 @@ use flint_sandbox::{CellSpec, ResourceLimits};
 use tokio::sync::Semaphore;
 
 use crate::{
+    ForkConfig,
     standby::{self, Standbys},
     tally::Tally,
 };
@@ -53,7 +54,7 @@ pub(crate) struct Zygote {
 }
 
 impl Zygote {
-    pub(crate) fn new(frozen: Frozen, function: &Function, thorough: bool, standbys: usize) -> Arc<Self> {
+    pub(crate) fn new(frozen: Frozen, function: &Function, thorough: bool, config: &ForkConfig) -> Arc<Self> {
         let limits = &function.limits;
         let place = CellSpec {
             id: function.path.to_string(),
@@ -79,8 +80,9 @@ impl Zygote {
             given_up: AtomicBool::new(false),
             measured: AtomicU64::new(0),
         });
-        if standbys > 0 {
-            tokio::spawn(standby::keep(Arc::downgrade(&zygote), standbys));
+        if config.standbys > 0 {
+            let (most, idle) = (config.standbys, config.standby_idle);
+            tokio::spawn(standby::keep(Arc::downgrade(&zygote), most, idle));
         }
         zygote
     }

@@ -91,7 +91,8 @@ async fn two_hundred_starts_at_once_are_served() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn standby_clones_come_with_demand_and_go_without() {
-    let house = House::new().await;
+    let standby_idle = Duration::from_secs(5);
+    let house = House::with(ForkConfig { standby_idle, ..ForkConfig::default() }).await;
     let prepared = house.prepare(handler("nodejs:default", "exports.main = () => ({});")).await;
     house.answer_of(&prepared, "{}").await;
     assert_eq!(house.counts().standbys, 0, "one call is no rhythm");

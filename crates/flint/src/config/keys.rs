@@ -338,6 +338,11 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("snapshot.standbys", "4", "Maximum clones forked ahead of demand for one busy function; 0 = none"),
     key(
+        "snapshot.standby_idle",
+        r#""10min""#,
+        "How long after its last call a function keeps one of them. A function whose calls are further apart has none",
+    ),
+    key(
         "snapshot.idle",
         r#""1h""#,
         "How long an unused snapshot (not called, nothing running from it) is kept; after that, calls start in a prewarmed runtime, and the sixth within this time recreates the snapshot",

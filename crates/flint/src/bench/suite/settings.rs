@@ -56,6 +56,7 @@ fn compressed(wish: Wish, options: &Options, compression: f64) -> Settings {
         set("POOL__KEEP_ALIVE_FORKED", forked),
         set("POOL__PAUSE_GRACE", short(pool.pause_grace)),
         set("SNAPSHOT__IDLE", short(idle)),
+        set("SNAPSHOT__STANDBY_IDLE", short(snapshot.standby_idle)),
     ]
 }
 
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn every_idle_limit_is_in_the_time_of_the_trace() {
-        let of = |strategy, compression, keys: [&str; 5]| {
+        let of = |strategy, compression, keys: [&str; 6]| {
             let told = told(strategy, Some(compression));
             keys.map(|key| told.get(key).cloned().unwrap_or_default())
         };
@@ -118,13 +119,14 @@ mod tests {
             "POOL__PAUSE_GRACE",
             "SNAPSHOT__IDLE",
             "POOL__PREWARM",
+            "SNAPSHOT__STANDBY_IDLE",
         ];
-        // Defaults: 10 min, 30 s, 10 s, 1 h, one prewarmed runtime of each kind.
-        assert_eq!(of(FLINT, 60.0, keys), ["10000ms", "500ms", "166ms", "60000ms", ""]);
-        assert_eq!(of(FLINT, 10.0, keys), ["60000ms", "3000ms", "1000ms", "360000ms", ""]);
+        // Defaults: 10 min, 30 s, 10 s, 1 h, one prewarmed runtime of each kind, 10 min.
+        assert_eq!(of(FLINT, 60.0, keys), ["10000ms", "500ms", "166ms", "60000ms", "", "10000ms"]);
+        assert_eq!(of(FLINT, 10.0, keys), ["60000ms", "3000ms", "1000ms", "360000ms", "", "60000ms"]);
         // For little memory: a minute.
-        assert_eq!(of(LEAN, 60.0, keys), ["10000ms", "500ms", "166ms", "1000ms", "3"]);
-        assert_eq!(of(LEAN, 10.0, keys), ["60000ms", "3000ms", "1000ms", "6000ms", "3"]);
+        assert_eq!(of(LEAN, 60.0, keys), ["10000ms", "500ms", "166ms", "1000ms", "3", "10000ms"]);
+        assert_eq!(of(LEAN, 10.0, keys), ["60000ms", "3000ms", "1000ms", "6000ms", "3", "60000ms"]);
         // A container platform: ten minutes, nothing prewarmed.
         for strategy in [SPAWN_WARM, FORK_WARM, WASM] {
             let told = of(strategy, 60.0, keys);

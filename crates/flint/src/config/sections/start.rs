@@ -48,6 +48,8 @@ impl Default for PrepareConfig {
 pub(crate) struct SnapshotConfig {
     pub(crate) standbys: usize,
     #[serde(with = "units::duration")]
+    pub(crate) standby_idle: Duration,
+    #[serde(with = "units::duration")]
     pub(crate) idle: Duration,
     pub(crate) warmup_calls: u32,
     #[serde(with = "units::duration")]
@@ -58,15 +60,23 @@ pub(crate) struct SnapshotConfig {
 
 impl Default for SnapshotConfig {
     fn default() -> Self {
-        let ForkConfig { standbys, idle, warmup_calls, warmup_budget, made_at_once, huge_pages } =
-            ForkConfig::default();
-        Self { standbys, idle, warmup_calls, warmup_budget, made_at_once, huge_pages }
+        let ForkConfig {
+            standbys,
+            standby_idle,
+            idle,
+            warmup_calls,
+            warmup_budget,
+            made_at_once,
+            huge_pages,
+        } = ForkConfig::default();
+        Self { standbys, standby_idle, idle, warmup_calls, warmup_budget, made_at_once, huge_pages }
     }
 }
 
 impl SnapshotConfig {
     pub(crate) fn config(&self) -> ForkConfig {
-        let Self { standbys, idle, warmup_calls, warmup_budget, made_at_once, huge_pages } = *self;
-        ForkConfig { standbys, idle, warmup_calls, warmup_budget, made_at_once, huge_pages }
+        let Self { standbys, standby_idle, idle, warmup_calls, warmup_budget, made_at_once, huge_pages } =
+            *self;
+        ForkConfig { standbys, standby_idle, idle, warmup_calls, warmup_budget, made_at_once, huge_pages }
     }
 }
