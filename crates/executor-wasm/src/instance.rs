@@ -150,7 +150,7 @@ impl WasmInstance {
         let Settled { ground, grants, .. } = &**settled;
         let config = &self.house.config;
         let logs = call.logs.clone();
-        let host = Host::new(&ground.services, grants, call);
+        let host = Host::new(&ground.services, grants, call).charged_to(self.guest.clone());
         let turn = Turn::new(Arc::clone(pace), ground.ticker.clock());
         let purse = Purse::new(settled, self.guest.clone());
         let limits = Limits::new(self.artefact.memory, config.table_elements as usize, Some(purse));

@@ -21,6 +21,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
 use super::{ASSETS, Grants, LogSink, Services, files::CallsFiles, http::Outbound};
+use crate::tenant::Tenant;
 
 /// Most random bytes that a guest gets at a time; it can ask again.
 const MOST_RANDOM: u64 = 1 << 20;
@@ -59,6 +60,8 @@ pub struct Host {
     pub(super) grants: Arc<Grants>,
     seed: Option<CallSeed>,
     gate: Option<Arc<DirectGate>>,
+    /// The caller's namespace, if the function is another's.
+    guest: Option<Arc<Tenant>>,
     /// The call's share of the files that all calls may open; `None` until it can open any.
     files: Option<CallsFiles>,
     /// Only for a core module.
@@ -79,7 +82,14 @@ impl Host {
     /// The state for one call of the function with `grants`.
     pub fn new(services: &Arc<Services>, grants: &Arc<Grants>, mut seed: CallSeed) -> Self {
         let (services, grants, gate) = (Arc::clone(services), Arc::clone(grants), seed.gate.take());
-        Self { services, grants, seed: Some(seed), gate, files: None, p1: None, p2: None, wasi: None }
+        let seed = Some(seed);
+        Self { services, grants, seed, gate, guest: None, files: None, p1: None, p2: None, wasi: None }
+    }
+
+    /// The same for a call whose files count for another namespace than the function's.
+    pub(crate) fn charged_to(mut self, guest: Option<Arc<Tenant>>) -> Self {
+        self.guest = guest;
+        self
     }
 
     /// WASI preview 1, for core modules.
@@ -143,7 +153,8 @@ impl Host {
         let Some(CallSeed { stdin, stdout, logs, env, gate: _ }) = self.seed.take() else { return builder };
         builder.stdin(stdin).stdout(stdout).stderr(logs.stream(LogStream::Stderr)).envs(&env);
         if let Some(folder) = &self.grants.assets {
-            let opened = self.services.files.begin(&self.grants.namespace, &logs).and_then(|files| {
+            let whose = self.guest.as_ref().map_or(&self.grants.namespace, |guest| &guest.namespace);
+            let opened = self.services.files.begin(whose, &logs).and_then(|files| {
                 let opened = builder.preopened_dir(folder, ASSETS, FsPerms::ReadOnly);
                 opened.map(|_| files).map_err(|error| error.to_string())
             });
@@ -212,5 +223,39 @@ impl WasiHttpView for Host {
         let context = self.p2();
         context.outbound.look_at_heads(&mut context.table);
         WasiHttpCtxView { hooks: &mut context.outbound, table: &mut context.table, ctx: &mut context.http }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_model::ByteSize;
+
+    use super::*;
+    use crate::{host::OpenFiles, tenant::Tenants};
+
+    #[test]
+    fn files_are_charged_to_the_caller_of_anothers_function() {
+        let services = Services { files: OpenFiles::at_most(16), ..Services::new(None).unwrap() };
+        let (services, assets) = (Arc::new(services), tempfile::tempdir().unwrap());
+        let (grants, _) = Grants::of_initialiser(&"owner".parse().unwrap(), Some(assets.path().into()));
+        let grants = Arc::new(grants);
+        let caller = Tenants::new(800, [8].into()).of(&"caller".parse().unwrap());
+        let call = |guest: Option<&Arc<Tenant>>| {
+            let logs = LogSink::new(ByteSize::kib(1));
+            let seed = CallSeed {
+                stdin: Box::new(tokio::io::empty()),
+                stdout: Box::new(logs.stream(LogStream::Stdout)),
+                logs,
+                env: Vec::new(),
+                gate: None,
+            };
+            let mut host = Host::new(&services, &grants, seed).charged_to(guest.cloned());
+            host.p1();
+            host
+        };
+        // There are those of two calls, of which a namespace has those of one.
+        let first = call(Some(&caller));
+        assert!(first.files.is_some() && call(Some(&caller)).files.is_none());
+        assert!(call(None).files.is_some(), "its owner has its own");
     }
 }
