@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use flint_api_native::resource::ErrorDetail;
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::Full;
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Refused {
-    Plain { error: String, cause: Option<String> },
+    Plain { error: String, cause: Option<Value> },
     Nested { error: Inner },
 }
 
@@ -55,11 +55,21 @@ impl Client {
         {
             return Ok(value);
         }
-        Err(match serde_json::from_slice(&body) {
-            Ok(Refused::Plain { error, cause }) => refused(status, cause.unwrap_or(error)),
-            Ok(Refused::Nested { error: Inner { error } }) => refused(status, error),
-            Err(_) => refusal_from(status, &headers, &body),
-        })
+        Err(refusal_in(status, &headers, &body))
+    }
+}
+
+/// The failure that an error response tells of.
+fn refusal_in(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
+    match serde_json::from_slice(body) {
+        // A function that failed has an `error` of its own, and what it likes as `cause`.
+        Ok(Refused::Plain { cause: Some(Value::String(cause)), .. }) if status != StatusCode::BAD_GATEWAY => {
+            refused(status, cause)
+        }
+        Ok(Refused::Plain { error, .. } | Refused::Nested { error: Inner { error } }) => {
+            refused(status, error)
+        }
+        Err(_) => refusal_from(status, headers, body),
     }
 }
 
@@ -98,6 +108,22 @@ pub(super) fn refused(status: StatusCode, mut message: String) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_behind_a_standard_text_is_said_and_a_functions_own_error_as_it_is() {
+        let said =
+            |status: StatusCode, body: &str| refusal_in(status, &HeaderMap::new(), body.as_bytes()).message;
+        let full = r#"{"error":"unavailable","code":"1","cause":"the disk is full"}"#;
+        assert_eq!(said(StatusCode::SERVICE_UNAVAILABLE, full), "the disk is full");
+        assert_eq!(said(StatusCode::NOT_FOUND, r#"{"error":"gone","code":"1"}"#), "gone");
+        for own in [
+            r#"{"error":"no such topic","cause":"ENOENT"}"#,
+            r#"{"error":"no such topic","cause":{"errno":-2}}"#,
+            r#"{"error":{"error":"no such topic"}}"#,
+        ] {
+            assert_eq!(said(StatusCode::BAD_GATEWAY, own), "no such topic", "{own}");
+        }
+    }
 
     #[test]
     fn a_refusal_says_what_to_do() {
