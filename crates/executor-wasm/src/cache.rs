@@ -141,6 +141,14 @@ impl Cache {
         self.write(key, CHECKSUM, blake3::hash(compiled).to_hex().as_bytes())
     }
 
+    /// Gives up an entry that is whole and that the engine refuses: the next one replaces it.
+    pub(crate) fn give_up(&self, key: &str) -> io::Result<()> {
+        match fs::remove_file(self.path(key, CHECKSUM)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     fn write(&self, key: &str, extension: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.path(key, extension);
         let half = half(&path);
@@ -260,7 +268,8 @@ mod tests {
         assert_eq!(stored(b"second"), b"first");
         fs::write(cache.path("key", COMPILED), "damaged").unwrap();
         assert_eq!(stored(b"third"), b"third");
-        fs::remove_file(cache.path("key", CHECKSUM)).unwrap();
+        cache.give_up("key").unwrap();
+        assert!(!cache.is_whole("key").unwrap() && cache.give_up("key").is_ok());
         assert_eq!(stored(b"fourth"), b"fourth");
     }
 

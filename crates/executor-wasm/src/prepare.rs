@@ -190,11 +190,15 @@ async fn look(
     if ground.cache.size(&entry.key).is_none() {
         return Ok(None); // and nothing has to make room for it
     }
-    let found = loading::read(ground, entry, tenant).await?;
-    Ok(found.unwrap_or_else(|error| {
-        tracing::info!(key = entry.key, %error, "compiled Wasm code is of another engine; compiling it again");
-        None
-    }))
+    match loading::read(ground, entry, tenant).await? {
+        Ok(found) => Ok(found),
+        Err(error) => {
+            tracing::info!(key = entry.key, %error, "compiled Wasm code is of another engine; compiling it again");
+            let given_up = loading::aside(ground, entry, |ground, entry| ground.cache.give_up(&entry.key));
+            given_up.await?.map_err(|error| not_kept(error.to_string()))?;
+            Ok(None)
+        }
+    }
 }
 
 /// Compiles the code, after its initialiser if it has one, and caches it.

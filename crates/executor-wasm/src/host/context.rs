@@ -9,7 +9,7 @@ use std::{
 };
 
 use flint_gate::DirectGate;
-use flint_model::LogStream;
+use flint_model::{LogStream, NamespaceName};
 use rand_core::TryRng;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{
@@ -86,10 +86,15 @@ impl Host {
         Self { services, grants, seed, gate, guest: None, files: None, p1: None, p2: None, wasi: None }
     }
 
-    /// The same for a call whose files count for another namespace than the function's.
+    /// The same for a call whose files and connections count for another namespace than the function's.
     pub(crate) fn charged_to(mut self, guest: Option<Arc<Tenant>>) -> Self {
         self.guest = guest;
         self
+    }
+
+    /// The namespace that the call is charged to.
+    pub(super) fn whose(&self) -> &NamespaceName {
+        self.guest.as_ref().map_or(&self.grants.namespace, |guest| &guest.namespace)
     }
 
     /// WASI preview 1, for core modules.
@@ -109,8 +114,8 @@ impl Host {
     /// The handles of a component, and its HTTP state.
     pub(super) fn p2(&mut self) -> &mut Context {
         if self.p2.is_none() {
-            let outbound =
-                Outbound::new(Arc::clone(&self.services), Arc::clone(&self.grants), self.gate.take());
+            let (services, grants) = (Arc::clone(&self.services), Arc::clone(&self.grants));
+            let outbound = Outbound::new(services, grants, self.guest.clone(), self.gate.take());
             let mut table = ResourceTable::new();
             let has_files = self.grants.assets.is_some();
             table.set_max_capacity(if has_files { MOST_WITH_FILES } else { MOST_HANDLES });
@@ -153,8 +158,7 @@ impl Host {
         let Some(CallSeed { stdin, stdout, logs, env, gate: _ }) = self.seed.take() else { return builder };
         builder.stdin(stdin).stdout(stdout).stderr(logs.stream(LogStream::Stderr)).envs(&env);
         if let Some(folder) = &self.grants.assets {
-            let whose = self.guest.as_ref().map_or(&self.grants.namespace, |guest| &guest.namespace);
-            let opened = self.services.files.begin(whose, &logs).and_then(|files| {
+            let opened = self.services.files.begin(self.whose(), &logs).and_then(|files| {
                 let opened = builder.preopened_dir(folder, ASSETS, FsPerms::ReadOnly);
                 opened.map(|_| files).map_err(|error| error.to_string())
             });

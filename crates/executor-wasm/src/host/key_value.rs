@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use flint_model::NamespaceName;
 use flint_store::{BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, Page, StoreError};
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable, ResourceTableError};
 
@@ -136,10 +135,6 @@ impl Buckets<'_> {
         &self.host.services.turns
     }
 
-    fn namespace(&self) -> &NamespaceName {
-        &self.host.grants.namespace
-    }
-
     fn quota(&self) -> KeyValueQuota {
         self.host.services.quota
     }
@@ -159,7 +154,7 @@ impl Buckets<'_> {
         for keys in keys.chunks(AT_ONCE) {
             let (values, at, keys) = (Arc::clone(&values), at.clone(), keys.to_vec());
             let read = async move { values.read(&at, keys).await };
-            let some = self.turns().read(self.namespace(), read).await?;
+            let some = self.turns().read(self.host.whose(), read).await?;
             bytes += some.iter().flatten().map(Vec::len).sum::<usize>();
             if bytes > MOST_BYTES {
                 return Err(too_many_bytes());
@@ -175,7 +170,7 @@ impl Buckets<'_> {
         let size = (changes.len(), check(sizes)?);
         let (values, at, quota) = (self.values()?, self.path(bucket)?, self.quota());
         let write = async move { values.write(&at, changes, quota).await };
-        Ok(self.turns().write(self.namespace(), size, write).await?)
+        Ok(self.turns().write(self.host.whose(), size, write).await?)
     }
 }
 
@@ -262,7 +257,7 @@ impl store::HostBucket for Buckets<'_> {
         let (values, at) = (self.values()?, self.path(&bucket)?);
         let skip = usize::try_from(cursor.unwrap_or(0)).unwrap_or(usize::MAX);
         let list = async move { values.keys(&at, Page { skip, limit: MOST_KEYS }).await };
-        let keys = self.turns().read(self.namespace(), list).await?;
+        let keys = self.turns().read(self.host.whose(), list).await?;
         let cursor = after(skip, keys.len());
         Ok(store::KeyResponse { keys, cursor })
     }
@@ -278,7 +273,7 @@ impl atomics::Host for Buckets<'_> {
         let size = (1, check([(key.as_str(), 0)].into_iter())?);
         let (values, at, quota) = (self.values()?, self.path(&bucket)?, self.quota());
         let increment = async move { values.increment(&at, &key, delta, quota).await };
-        Ok(self.turns().write(self.namespace(), size, increment).await?)
+        Ok(self.turns().write(self.host.whose(), size, increment).await?)
     }
 }
 

@@ -31,6 +31,7 @@ pub use self::connect::HttpClient;
 pub(super) use self::heads::bound_heads;
 use self::{heads::Heads, way::Way};
 use super::{Grants, Services};
+use crate::tenant::Tenant;
 
 /// The gate's address, as in a sandbox, where it is on the loopback. Here it is only a name, and nothing
 /// connects to it.
@@ -89,6 +90,8 @@ pub enum Reach {
 pub(super) struct Outbound {
     services: Arc<Services>,
     grants: Arc<Grants>,
+    /// The caller's namespace, if the function is another's: its connections count for the caller.
+    guest: Option<Arc<Tenant>>,
     left: AtomicU32,
     places: Arc<Semaphore>,
     /// Access to the server's API, made for this call's instance.
@@ -100,11 +103,16 @@ pub(super) struct Outbound {
 
 impl Outbound {
     /// Requests to the hosts that `grants` allow, and to the API through `gate`.
-    pub(super) fn new(services: Arc<Services>, grants: Arc<Grants>, gate: Option<Arc<DirectGate>>) -> Self {
+    pub(super) fn new(
+        services: Arc<Services>,
+        grants: Arc<Grants>,
+        guest: Option<Arc<Tenant>>,
+        gate: Option<Arc<DirectGate>>,
+    ) -> Self {
         let bounds = services.http.bounds();
         let (left, places) =
             (AtomicU32::new(bounds.requests), Arc::new(Semaphore::new(bounds.at_once as usize)));
-        Self { services, grants, left, places, gate, untaken: UNTAKEN, heads: Heads::default() }
+        Self { services, grants, guest, left, places, gate, untaken: UNTAKEN, heads: Heads::default() }
     }
 
     /// Requests to the hosts of one pattern.
@@ -113,6 +121,7 @@ impl Outbound {
         let mut outbound = Self::new(
             Arc::new(Services { http: Arc::new(client), ..Services::new(None).unwrap() }),
             Arc::new(Grants::of_initialiser(&"guest".parse().unwrap(), None).0),
+            None,
             None,
         );
         outbound.allow(allow);
@@ -152,7 +161,8 @@ impl Outbound {
         counted.map_err(|_| Error::ConnectionLimitReached)?;
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_| Error::ConnectionLimitReached)?;
-        let (client, namespace) = (Arc::clone(&self.services.http), self.grants.namespace.clone());
+        let client = Arc::clone(&self.services.http);
+        let namespace = self.guest.as_ref().map_or(&self.grants.namespace, |guest| &guest.namespace).clone();
         let share = client.admit(&namespace).ok_or(Error::ConnectionLimitReached)?;
         Ok(Way::Out { client, namespace, target, place, share })
     }
