@@ -111,7 +111,7 @@ impl Sandbox {
         self.counted(Ask::Usage).await
     }
 
-    /// What it has used, for half the cost of [`Self::usage`]: the present memory is reported as 0.
+    /// What it has used. The present memory, for which the launcher has to open a file, is reported as 0.
     ///
     /// # Errors
     /// As [`Self::usage`].

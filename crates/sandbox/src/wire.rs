@@ -57,7 +57,7 @@ pub(crate) enum Ask {
     Freeze,
     Thaw,
     Usage,
-    /// [`Self::Usage`] without the present memory, which costs as much as the rest.
+    /// [`Self::Usage`] without the present memory, for which a file has to be opened.
     Spent,
     Connect {
         port: u16,

@@ -115,7 +115,7 @@ impl Host {
     pub(super) fn p2(&mut self) -> &mut Context {
         if self.p2.is_none() {
             let (services, grants) = (Arc::clone(&self.services), Arc::clone(&self.grants));
-            let outbound = Outbound::new(services, grants, self.guest.clone(), self.gate.take());
+            let outbound = Outbound::new(services, grants, self.whose().clone(), self.gate.take());
             let mut table = ResourceTable::new();
             let has_files = self.grants.assets.is_some();
             table.set_max_capacity(if has_files { MOST_WITH_FILES } else { MOST_HANDLES });
@@ -238,7 +238,7 @@ mod tests {
     use crate::{host::OpenFiles, tenant::Tenants};
 
     #[test]
-    fn files_are_charged_to_the_caller_of_anothers_function() {
+    fn files_and_connections_are_charged_to_the_caller_of_anothers_function() {
         let services = Services { files: OpenFiles::at_most(16), ..Services::new(None).unwrap() };
         let (services, assets) = (Arc::new(services), tempfile::tempdir().unwrap());
         let (grants, _) = Grants::of_initialiser(&"owner".parse().unwrap(), Some(assets.path().into()));
@@ -261,5 +261,8 @@ mod tests {
         let first = call(Some(&caller));
         assert!(first.files.is_some() && call(Some(&caller)).files.is_none());
         assert!(call(None).files.is_some(), "its owner has its own");
+        for (guest, charged) in [(Some(&caller), "caller"), (None, "owner")] {
+            assert_eq!(call(guest).p2().outbound.whose, charged.parse().unwrap());
+        }
     }
 }

@@ -13,9 +13,9 @@ use crate::{
     server,
 };
 
-/// Blocking work is file access, that of functions too; more threads would only cost memory. The store has
-/// threads of its own.
-const BLOCKING_THREADS: usize = 64;
+/// Threads that a server starts sooner or later beside those of requests and of WebAssembly: the store's, the
+/// log's, tickers, and the first ones for file access.
+const OTHER_THREADS: usize = 32;
 /// How long the exit waits for the last log lines to be read.
 const LAST_LINES: Duration = Duration::from_secs(1);
 /// How long the exit waits for threads that are ending.
@@ -30,12 +30,14 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
     start_logs(&config)?;
     flint_sandbox::raise_open_files();
     let workers = config.server.threads.max(1);
-    allowance::check(workers.saturating_add(BLOCKING_THREADS))?;
+    allowance::check(workers.saturating_add(config.wasm.threads).saturating_add(OTHER_THREADS))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(workers)
         .thread_name("flint")
-        .max_blocking_threads(BLOCKING_THREADS)
+        // Blocking work is file access, that of functions too; more threads would only cost memory. The store has
+        // threads of its own.
+        .max_blocking_threads(64)
         .build()
         .context("starting threads")?;
     let ended = runtime.block_on(server::up(config));

@@ -21,7 +21,7 @@ use std::{
 };
 
 use flint_gate::DirectGate;
-use flint_model::{ByteSize, HttpScheme};
+use flint_model::{ByteSize, HttpScheme, NamespaceName};
 use http::{HeaderName, Request, Response, Uri};
 use tokio::sync::Semaphore;
 use wasmtime::component::ResourceTable;
@@ -31,7 +31,6 @@ pub use self::connect::HttpClient;
 pub(super) use self::heads::bound_heads;
 use self::{heads::Heads, way::Way};
 use super::{Grants, Services};
-use crate::tenant::Tenant;
 
 /// The gate's address, as in a sandbox, where it is on the loopback. Here it is only a name, and nothing
 /// connects to it.
@@ -90,8 +89,8 @@ pub enum Reach {
 pub(super) struct Outbound {
     services: Arc<Services>,
     grants: Arc<Grants>,
-    /// The caller's namespace, if the function is another's: its connections count for the caller.
-    guest: Option<Arc<Tenant>>,
+    /// The namespace that connections count for.
+    pub(super) whose: NamespaceName,
     left: AtomicU32,
     places: Arc<Semaphore>,
     /// Access to the server's API, made for this call's instance.
@@ -106,13 +105,13 @@ impl Outbound {
     pub(super) fn new(
         services: Arc<Services>,
         grants: Arc<Grants>,
-        guest: Option<Arc<Tenant>>,
+        whose: NamespaceName,
         gate: Option<Arc<DirectGate>>,
     ) -> Self {
         let bounds = services.http.bounds();
         let (left, places) =
             (AtomicU32::new(bounds.requests), Arc::new(Semaphore::new(bounds.at_once as usize)));
-        Self { services, grants, guest, left, places, gate, untaken: UNTAKEN, heads: Heads::default() }
+        Self { services, grants, whose, left, places, gate, untaken: UNTAKEN, heads: Heads::default() }
     }
 
     /// Requests to the hosts of one pattern.
@@ -121,7 +120,7 @@ impl Outbound {
         let mut outbound = Self::new(
             Arc::new(Services { http: Arc::new(client), ..Services::new(None).unwrap() }),
             Arc::new(Grants::of_initialiser(&"guest".parse().unwrap(), None).0),
-            None,
+            "guest".parse().unwrap(),
             None,
         );
         outbound.allow(allow);
@@ -161,8 +160,7 @@ impl Outbound {
         counted.map_err(|_| Error::ConnectionLimitReached)?;
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_| Error::ConnectionLimitReached)?;
-        let client = Arc::clone(&self.services.http);
-        let namespace = self.guest.as_ref().map_or(&self.grants.namespace, |guest| &guest.namespace).clone();
+        let (client, namespace) = (Arc::clone(&self.services.http), self.whose.clone());
         let share = client.admit(&namespace).ok_or(Error::ConnectionLimitReached)?;
         Ok(Way::Out { client, namespace, target, place, share })
     }
