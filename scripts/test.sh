@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests, stage by stage, all of them even if one fails. `deny` and `functions` run concurrently with
-# `runtimes`. What the tests leave of the processors goes to the release binary, which is built from the first
+# `runtimes`. What the tests leave of the processors goes to the binary for `e2e`, which is built from the first
 # stage after `format` on, and from `cargo` on to `fuzz`. The output of what runs concurrently is shown when it
 # ends.
 #
@@ -13,10 +13,11 @@
 #             (functions/test.sh)
 #   deny      licences, sources and bans of the dependencies; known advisories if their database is reachable
 #   cargo     the unit, property, conformance and integration tests of the workspace (scripts/cargo-tests.py)
-#   e2e       every tests/NAME/run.sh against the release binary, one more at once than there are processors,
-#             since they mostly wait. A suite gets FLINT_BIN (the binary), starts its own servers on free ports
-#             of 127.0.0.1, stops what it started and checks that its servers left nothing behind; remains that
-#             belong to no suite are looked for at the end. A suite's output is shown when it ends.
+#   e2e       every tests/NAME/run.sh against a binary that is optimised as the released one, but not as a whole
+#             (scripts/build.sh --fast), one more at once than there are processors, since they mostly wait. A
+#             suite gets FLINT_BIN (the binary), starts its own servers on free ports of 127.0.0.1, stops what it
+#             started and checks that its servers left nothing behind; remains that belong to no suite are looked
+#             for at the end. A suite's output is shown when it ends.
 #             E2E="NAME…" runs only those.
 #   fuzz      every fuzz target for a short while (scripts/fuzz-short.sh)
 set -uo pipefail
@@ -107,7 +108,7 @@ stage_runtimes() { runtimes/test.sh; }
 stage_functions() { functions/test.sh; }
 
 # What `e2e` tests, ahead of it.
-stage_binary() { nice -n 10 scripts/build.sh; }
+stage_binary() { nice -n 10 scripts/build.sh --fast; }
 
 stage_cargo() { scripts/cargo-tests.py "${locked[@]}"; }
 
@@ -153,7 +154,7 @@ stage_e2e() {
   done
   [ ${#suites[@]} -gt 0 ] || { note "there are no suites${E2E:+ called $E2E} (tests/NAME/run.sh)"; [ -z "${E2E-}" ]; return; }
   if [ -n "${beside[binary]-}" ]; then join binary || return 1; fi
-  FLINT_BIN=$(scripts/build.sh) || return 1
+  FLINT_BIN=$(scripts/build.sh --fast) || return 1
   functions/samples/build.sh || return 1
   export FLINT_BIN
   before=$asides/before

@@ -118,6 +118,9 @@ impl<T> Drop for AbortOnDrop<T> {
 async fn in_turns<T>(turns: Arc<Shares<NamespaceName>>, whose: NamespaceName, mut work: Work<T>) -> T {
     loop {
         let turn = turns.take(&whose, 1).await;
+        // A thread polls one task at a time: a turn that ended with the poll it began in would be there for whoever
+        // is polled next, and calls would have turns as they stand in the runtime's queue, each one as many as another.
+        behind_others().await;
         let polled = poll_once(&mut work).await;
         drop(turn);
         if let Poll::Ready(done) = polled {
@@ -125,6 +128,16 @@ async fn in_turns<T>(turns: Arc<Shares<NamespaceName>>, whose: NamespaceName, mu
         }
         until_woken().await;
     }
+}
+
+/// Ready once what else is in the runtime's queue was polled.
+async fn behind_others() {
+    poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        Poll::Ready(())
+    })
+    .await;
+    until_woken().await;
 }
 
 /// Ready once the task is woken, by whatever it polled before.
@@ -195,16 +208,6 @@ mod tests {
         pace
     }
 
-    /// As a guest does at a tick: it could go on at once.
-    async fn give_way() {
-        poll_fn(|cx| {
-            cx.waker().wake_by_ref();
-            Poll::Ready(())
-        })
-        .await;
-        until_woken().await;
-    }
-
     #[tokio::test]
     async fn who_has_many_calls_has_no_more_turns_than_others() {
         let (long, pace) = (LongWork::start(1).unwrap(), overstayed());
@@ -215,7 +218,8 @@ mod tests {
             Box::pin(async move {
                 for _ in 0..polls {
                     polled.lock().unwrap().push(is_other);
-                    give_way().await;
+                    // As a guest does at a tick: it could go on at once.
+                    behind_others().await;
                 }
             })
         };
