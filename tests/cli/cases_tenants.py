@@ -55,6 +55,23 @@ def test_a_namespace_is_made_before_the_first_start_and_used_after_it(world):
     server.stop()
 
 
+def test_a_namespace_that_is_refused_makes_no_data(world):
+    data = world.path("refused-data")
+    for arguments, part in [
+        (["bad/name"], "cannot be the name of a namespace"),
+        (["shop", "--subject", "a/b"], ""),
+        (["shop", "--allowed-kinds", "cobol"], "no kind 'cobol'"),
+        (["shop", "--min-action-memory", "512", "--max-action-memory", "256"], "nothing would be allowed"),
+    ]:
+        done = world.bare("namespace", "create", *arguments, "--data-dir", data)
+        claim(done.code == 4 and part in done.said and not data.exists(), done)
+    # The bounds are those of the server's configuration.
+    bounds = ["--set", "limits.min_memory=512MB", "--set", "limits.max_memory=1GB", "--set", "defaults.memory=512MB"]
+    done = world.bare("namespace", "create", "shop", "--max-action-memory", "256", *bounds, "--data-dir", data)
+    claim(done.code == 4 and "minActionMemory is 512" in done.said and not data.exists(), done)
+    claim(world.bare("namespace", "create", "shop", "--data-dir", data).code == 0 and data.exists(), data)
+
+
 def test_nobody_from_outside_comes_in_before_there_is_a_key(world):
     data = world.path("outside-data")
     port = free_port()

@@ -39,6 +39,7 @@ use flint_model::ApiKey;
 use flint_request_body::Uploads;
 
 pub use feed::ActivationFeed;
+pub use namespaces::namespace_refusal;
 pub use openapi::document;
 use resource::AbilityResource;
 

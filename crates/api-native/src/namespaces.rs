@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode};
-use flint_controller::ControllerError;
-use flint_model::{KeyId, Namespace, NamespaceName};
+use flint_controller::{ControllerError, check_new_namespace};
+use flint_model::{KeyId, LimitBounds, Namespace, NamespaceName};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -12,7 +12,7 @@ use crate::{
     Native,
     auth::Operator,
     error::{ApiError, Body, Path},
-    resource::{KeyCreated, KeyResource, NamespaceCreate, NamespacePatch, NamespaceResource},
+    resource::{ErrorDetail, KeyCreated, KeyResource, NamespaceCreate, NamespacePatch, NamespaceResource},
 };
 
 /// All namespaces.
@@ -34,6 +34,16 @@ fn parse(name: &str) -> Result<NamespaceName, ApiError> {
         ApiError::invalid(format!("'{name}' cannot be the name of a namespace: {error}"))
             .hint("letters, digits, _ @ . & - and inner spaces are allowed, up to 256 characters")
     })
+}
+
+/// Why a server with these bounds would refuse the namespace even if there is none of its name: for commands
+/// that have to make a server's data first.
+pub fn namespace_refusal(asked: &NamespaceCreate, server: &LimitBounds) -> Option<ErrorDetail> {
+    let refused = |error: ControllerError| ApiError::no_namespace(error, &asked.name);
+    let checked = parse(&asked.name).and_then(|name| {
+        check_new_namespace(&name, &asked.limits, asked.subject.as_deref(), server).map_err(refused)
+    });
+    checked.err().map(ApiError::into_detail)
 }
 
 async fn with_keys(native: &Native, namespace: &Namespace) -> Result<NamespaceResource, ControllerError> {

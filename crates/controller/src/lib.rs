@@ -78,7 +78,7 @@ pub use info::{EffectiveLimits, HostState};
 pub use invocation::{Accepts, Answer, HttpAnswer, Invocation, Mode};
 pub use json_text::{allowed_around_code, check_json_text, largest_deploy};
 pub use lists::{LARGEST_LIST, SMALL_LIST};
-pub use namespaces::GUEST_KEY;
+pub use namespaces::{GUEST_KEY, check_new_namespace};
 pub use packages::{PackageContents, PutPackage};
 pub use put::{Deployed, LimitsWish, PrepareWhen, PutCode, PutFunction, Unnamed};
 pub use rules::PutRule;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flint_model::{
-    ApiKey, EntityName, KeyId, KeyRecord, Namespace, NamespaceLimits, NamespaceName, Timestamp,
+    ApiKey, EntityName, KeyId, KeyRecord, LimitBounds, Namespace, NamespaceLimits, NamespaceName, Timestamp,
 };
 use flint_store::{ActivationQuery, Page, StoreError};
 use tokio::sync::RwLockReadGuard;
@@ -72,19 +72,9 @@ impl Controller {
         limits: NamespaceLimits,
         subject: Option<String>,
     ) -> Result<(Namespace, ApiKey), ControllerError> {
-        if name.as_str() == CALLERS_OWN {
-            let text = format!("'{name}' is no name for a namespace: in a path it means the caller's own.");
-            return Err(ControllerError::Invalid(text));
-        }
-        if name.as_str() == system::NAMESPACE {
-            let text = format!("The namespace '{name}' is the server's own.");
-            return Err(ControllerError::Conflicting(text));
-        }
-        self.check_limits(&limits)?;
         // Checked before anything is written: a namespace whose key nobody was shown would be useless.
-        if let Some(subject) = &subject {
-            EntityName::parse(subject)?;
-        }
+        check_new_namespace(&name, &limits, subject.as_deref(), &self.config.limits.bounds)?;
+        self.keep_room(&limits);
         let controller = Arc::clone(self);
         let creating = async move {
             let changing = controller.namespaces.lock().await;
@@ -174,24 +164,21 @@ impl Controller {
         name: &NamespaceName,
         limits: NamespaceLimits,
     ) -> Result<Namespace, ControllerError> {
-        self.check_limits(&limits)?;
+        check_limits(&limits, &self.config.limits.bounds)?;
+        self.keep_room(&limits);
         self.change_namespace(name, |namespace| namespace.limits = limits).await
     }
 
-    /// Validates a namespace's limits, and records the largest arguments of its calls, for which room is kept.
-    fn check_limits(&self, limits: &NamespaceLimits) -> Result<(), ControllerError> {
-        let server = &self.config.limits.bounds;
-        limits.check(server).map_err(|contrary| ControllerError::Invalid(contrary.to_string()))?;
-        self.accepted.may_bring(limits.bounds(server).max_payload);
-        Ok(())
+    /// Records the largest arguments of a namespace's calls, for which room is kept.
+    fn keep_room(&self, limits: &NamespaceLimits) {
+        self.accepted.may_bring(limits.bounds(&self.config.limits.bounds).max_payload);
     }
 
     /// Applies all namespaces' limits on arguments and on instances kept warm, and learns how old they are.
     pub(crate) async fn look_at_namespaces(&self) -> Result<(), ControllerError> {
-        let server = &self.config.limits.bounds;
-        self.accepted.may_bring(server.max_payload);
+        self.accepted.may_bring(self.config.limits.bounds.max_payload);
         for namespace in self.stores.catalog.namespaces().await? {
-            self.accepted.may_bring(namespace.limits.bounds(server).max_payload);
+            self.keep_room(&namespace.limits);
             self.invoker.keep_warm(&namespace.name, namespace.limits.keep_warm());
             self.accounts.of(&namespace.name).learn_created(namespace.created);
         }
@@ -269,6 +256,32 @@ impl Controller {
         };
         self.detached(deleting).await
     }
+}
+
+/// Whether a server with these bounds creates a namespace of this name, if there is none yet.
+pub fn check_new_namespace(
+    name: &NamespaceName,
+    limits: &NamespaceLimits,
+    subject: Option<&str>,
+    server: &LimitBounds,
+) -> Result<(), ControllerError> {
+    if name.as_str() == CALLERS_OWN {
+        let text = format!("'{name}' is no name for a namespace: in a path it means the caller's own.");
+        return Err(ControllerError::Invalid(text));
+    }
+    if name.as_str() == system::NAMESPACE {
+        let text = format!("The namespace '{name}' is the server's own.");
+        return Err(ControllerError::Conflicting(text));
+    }
+    check_limits(limits, server)?;
+    if let Some(subject) = subject {
+        EntityName::parse(subject)?;
+    }
+    Ok(())
+}
+
+fn check_limits(limits: &NamespaceLimits, server: &LimitBounds) -> Result<(), ControllerError> {
+    limits.check(server).map_err(|contrary| ControllerError::Invalid(contrary.to_string()))
 }
 
 fn record_of(key: &ApiKey, namespace: NamespaceName, subject: &str) -> KeyRecord {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use axum::{Router, body::Body};
+use flint_api_native::{namespace_refusal, resource::NamespaceCreate};
 use flint_store_sqlite::{SqliteStore, restorable};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
@@ -47,11 +48,19 @@ impl Admin {
         Self::offline(&config).await
     }
 
-    /// The same; a missing or empty data directory is created.
-    pub(crate) async fn connect_or_create(global: &Global, data: &DataArgs) -> Result<Self, Failure> {
+    /// The same for a command that creates a namespace; a missing or empty data directory is created, unless
+    /// the namespace is refused.
+    pub(crate) async fn connect_or_create(
+        global: &Global,
+        data: &DataArgs,
+        first: &NamespaceCreate,
+    ) -> Result<Self, Failure> {
         match Self::connect(global, data).await {
             Err(failure) if failure.code == NO_DATA => {
                 let config = config::load(data, None)?.config;
+                if let Some(refusal) = namespace_refusal(first, &config.limits.config().bounds) {
+                    return Err(Failure::refused(refusal));
+                }
                 let created = Self::created(&config).await?;
                 tell!(
                     "note: there was no data in {}; it is made, for a server that is started there (--data-dir names another directory)",
@@ -231,6 +240,28 @@ mod tests {
         assert!(!config.server.data_dir.exists());
         Admin::opened(&config).await.unwrap().close().await;
         Admin::offline(&config).await.unwrap().close().await;
+    }
+
+    #[tokio::test]
+    async fn a_namespace_that_is_refused_makes_no_data() {
+        let dir = tempfile::tempdir().unwrap();
+        let data_dir = dir.path().join("data");
+        let data = DataArgs { data_dir: Some(data_dir.clone()), ..DataArgs::default() };
+        let global = Global { url: "http://127.0.0.1:1".to_owned(), auth: None, json: false };
+        for wrong in [
+            serde_json::json!({"name": "a/b"}),
+            serde_json::json!({"name": "_"}),
+            serde_json::json!({"name": "team", "subject": "a/b"}),
+            serde_json::json!({"name": "team", "limits": {"allowedKinds": ["cobol"]}}),
+            serde_json::json!({"name": "team", "limits": {"minActionMemory": 512, "maxActionMemory": 256}}),
+        ] {
+            let asked = serde_json::from_value(wrong).unwrap();
+            let refused = Admin::connect_or_create(&global, &data, &asked).await.err().unwrap();
+            assert!(refused.exit == Exit::Refused && !data_dir.exists(), "{refused}");
+        }
+        let asked = serde_json::from_value(serde_json::json!({"name": "team"})).unwrap();
+        Admin::connect_or_create(&global, &data, &asked).await.unwrap().close().await;
+        assert!(data_dir.exists());
     }
 
     #[test]

@@ -22,8 +22,11 @@ struct List {
 }
 
 pub(crate) async fn run(global: &Global, args: NamespaceArgs) -> anyhow::Result<Exit> {
-    let admin = match args.command {
-        NamespaceCommand::Create { .. } => Admin::connect_or_create(global, &args.data).await?,
+    let admin = match &args.command {
+        NamespaceCommand::Create { name, subject, limits } => {
+            let asked = new_namespace(name, subject.as_deref(), limits);
+            Admin::connect_or_create(global, &args.data, &asked).await?
+        }
         _ => Admin::connect(global, &args.data).await?,
     };
     let done = answer(&admin, global.json, args.command).await;
@@ -35,8 +38,7 @@ async fn answer(admin: &Admin, json: bool, command: NamespaceCommand) -> anyhow:
     let path = |name: &str| format!("/v1/namespaces/{}", segment(name));
     match command {
         NamespaceCommand::Create { name, subject, limits } => {
-            let asked =
-                NamespaceCreate { name, subject, limits: changed(NamespaceLimits::default(), &limits) };
+            let asked = new_namespace(&name, subject.as_deref(), &limits);
             let created: KeyCreated = admin.ask(Method::POST, "/v1/namespaces", Some(&asked)).await?;
             show_key(&created, json)
         }
@@ -106,6 +108,11 @@ async fn answer(admin: &Admin, json: bool, command: NamespaceCommand) -> anyhow:
             )
         }
     }
+}
+
+fn new_namespace(name: &str, subject: Option<&str>, limits: &NamespaceLimitArgs) -> NamespaceCreate {
+    let limits = changed(NamespaceLimits::default(), limits);
+    NamespaceCreate { name: name.to_owned(), subject: subject.map(str::to_owned), limits }
 }
 
 fn said(json: bool, value: &Value, text: &str) -> anyhow::Result<()> {
