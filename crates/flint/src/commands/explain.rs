@@ -6,6 +6,7 @@ use flint_api_native::resource::{
 use flint_model::ActivationId;
 use serde_json::Value;
 
+use super::mistyped::perhaps_an_id;
 use crate::{
     cli::{ExplainArgs, Global},
     client::{Client, segment},
@@ -27,8 +28,9 @@ pub(crate) async fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<E
             false => print_line(&composition(&record, &steps_of(&client, &record).await?))?,
         }
     } else {
+        let explained = client.get(&format!("/v1/explain/{}", segment(&args.what))).await;
         let explanation: FunctionExplanation =
-            client.get(&format!("/v1/explain/{}", segment(&args.what))).await?;
+            explained.map_err(|failure| perhaps_an_id(failure, &args.what))?;
         match global.json {
             true => print_json(&explanation)?,
             false => print_line(&function(&explanation))?,

@@ -4,6 +4,7 @@ use flint_api_native::resource::{ActivationList, ActivationResource};
 use flint_model::{ActivationId, LogStream};
 use http::Method;
 
+use super::mistyped::perhaps_an_id;
 use crate::{
     cli::{Global, LogsArgs},
     client::{Client, Lines, segment},
@@ -43,8 +44,8 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
         let list: ActivationList = client.get(&path).await?;
         if let (true, Some(function)) = (list.activations.is_empty(), &args.of) {
             // Tells an idle function from a mistyped name.
-            let _: ActivationList =
-                client.get(&format!("/v1/functions/{}/logs?limit=0", segment(function))).await?;
+            let there = client.get(&format!("/v1/functions/{}/logs?limit=0", segment(function))).await;
+            let _: ActivationList = there.map_err(|failure| perhaps_an_id(failure, function))?;
         }
         let mut logged = false;
         for record in list.activations.iter().rev() {
@@ -97,7 +98,11 @@ async fn follow(client: &Client, function: Option<&str>) -> Result<Lines, Failur
         Some(name) => format!("/v1/functions/{}/logs?follow=true", segment(name)),
         None => "/v1/logs?follow=true".to_owned(),
     };
-    let answer = client.request(Method::GET, &path, "text/event-stream", None).await?;
+    let answer = client.request(Method::GET, &path, "text/event-stream", None).await;
+    let answer = answer.map_err(|failure| match function {
+        Some(name) => perhaps_an_id(failure, name),
+        None => failure,
+    })?;
     Ok(Lines::new(answer.into_body()))
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod invoke;
 pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod logs;
+mod mistyped;
 pub(crate) mod namespace;
 pub(crate) mod package;
 pub(crate) mod remove;
