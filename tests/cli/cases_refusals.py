@@ -188,7 +188,8 @@ def test_what_is_not_there_is_named_with_the_next_step(world):
         (["trigger", "pause", "no-such"], ["there is no trigger 'no-such'"]),
         (["rule", "delete", "no-such"], ["there is no rule 'no-such'", "flint rule list"]),
         (["package", "get", "no-such"], ["there is no package 'no-such'", "flint package list"]),
-        (["deploy", hello, "--name", "no-such/hello"], ["no-such", "flint package create no-such"]),
+        (["deploy", hello, "--name", "no-such/hello"], ["there is no package 'no-such'", "flint package create no-such"]),
+        (["sequence", "create", "no-such/s", "hello"], ["there is no package 'no-such'", "flint package create no-such"]),
     ]:
         world.refused(4, *parts, arguments=arguments)
 

@@ -285,7 +285,8 @@ async fn carry_out(
     put: PutFunction,
     progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<DeployResult, ApiError> {
-    let deployed = native.controller.put_function(&tenant.caller, path, put, progress).await?;
+    let deployed = native.controller.put_function(&tenant.caller, path.clone(), put, progress).await;
+    let deployed = deployed.map_err(|error| ApiError::no_package(error, &path))?;
     let mut notes: Vec<String> = unused_options(native, &deployed.function).await.into_iter().collect();
     notes.extend(unused_grants(&deployed.function));
     Ok(DeployResult {

@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use flint_controller::{ControllerError, ErrorKind};
-use flint_model::ByteSize;
+use flint_model::{ByteSize, FunctionPath};
 use flint_request_body::{Arrival, NoRoom, Unread, read};
 use serde::de::DeserializeOwned;
 
@@ -102,6 +102,18 @@ impl ApiError {
             )
             .hint("`flint sequence list` shows what is there; `flint sequence create` makes one"),
             other => other.into(),
+        }
+    }
+
+    /// The same for the package that a function or sequence is written into.
+    pub(crate) fn no_package(error: ControllerError, path: &FunctionPath) -> Self {
+        match (error, &path.package) {
+            (ControllerError::NoSuch(_), Some(package)) => {
+                let missing = format!("there is no package '{package}' in namespace '{}'", path.namespace);
+                Self::new(StatusCode::NOT_FOUND, "not_found", missing)
+                    .hint(format!("`flint package create {package}` makes it"))
+            }
+            (other, _) => other.into(),
         }
     }
 

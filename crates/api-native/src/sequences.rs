@@ -109,7 +109,8 @@ pub(crate) async fn put(
         limits,
         ..PutSequence::default()
     };
-    let sequence = native.controller.put_sequence(&tenant.caller, path, put).await?;
+    let sequence = native.controller.put_sequence(&tenant.caller, path.clone(), put).await;
+    let sequence = sequence.map_err(|error| ApiError::no_package(error, &path))?;
     Ok(Json(SequenceResource::from(&*sequence)))
 }
 

@@ -32,6 +32,22 @@ async fn a_deploy_over_another_does_not_give_a_function_its_callers_keys() {
 }
 
 #[tokio::test]
+async fn a_package_that_is_not_there_is_named_with_what_makes_it() {
+    let api = Api::with(config()).await;
+    let code = json!({"kind": "nodejs", "code": {"format": "source", "text": "context"}});
+    for (path, body) in
+        [("/v1/functions/none%2Ff", code), ("/v1/sequences/none%2Fs", json!({"components": ["g"]}))]
+    {
+        let (status, refused) = api.send("PUT", path, Body::from(body.to_string()), None).await;
+        let error = &refused["error"];
+        assert_eq!((status, &error["code"]), (404, &json!("not_found")), "{path}: {refused}");
+        assert_eq!(error["message"], "there is no package 'none' in namespace 'guest'");
+        assert_eq!(error["hint"], "`flint package create none` makes it");
+    }
+    api.server.stop().await;
+}
+
+#[tokio::test]
 async fn a_deploy_over_something_else_keeps_nothing_of_what_that_said() {
     let api = Api::with(config()).await;
     deploy_with(&api.server, "g", "echo", &[]).await;

@@ -73,7 +73,9 @@ fn refusal_in(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
     }
 }
 
-/// The beginning of the API's error for a missing entity.
+/// The beginning of the API's error for a missing entity. Its errors are those of OpenWhisk, whose `code` is a
+/// transaction's id, and a 404 may be about another entity: a rule is not enabled while its trigger is missing.
+/// The text is OpenWhisk's, and does not change.
 pub(crate) const NOT_THERE: &str = "The requested resource";
 
 /// The API's own advice for a package that is not empty; the option has another name here.

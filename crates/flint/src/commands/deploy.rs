@@ -90,7 +90,7 @@ pub(crate) async fn upload(
     for attempt in 1..ATTEMPTS {
         match send(client, package, body.clone(), &mut told).await {
             Err(failure) if is_race(&failure) => {}
-            ended => return ended.map_err(|failure| in_no_package(failure, &package.name)),
+            ended => return ended,
         }
         pause_after(attempt).await;
     }
@@ -102,16 +102,6 @@ pub(crate) async fn upload(
         .hint("deploy it again: it is safe to repeat"),
         false => failure,
     })
-}
-
-/// Adds the hint that a package has to be created first, which the API's error does not say.
-fn in_no_package(failure: Failure, name: &str) -> Failure {
-    match name.rsplit_once('/') {
-        Some((package, _)) if failure.message.starts_with("The requested resource") => {
-            failure.hint(format!("flint package create {package}, then deploy again"))
-        }
-        _ => failure,
-    }
 }
 
 /// Waits before the next attempt.
