@@ -74,12 +74,19 @@ fn lacking(disk: &StatVfs, min_free: Option<ByteSize>, part: u64) -> Option<Stri
     let (free, portion) = (bytes(disk.f_bavail), bytes(disk.f_blocks) / PORTION);
     let floor = min_free.map_or(MIN_FREE.as_u64().min(portion), ByteSize::as_u64) / part;
     if free < floor {
-        let [free, floor] = [free, floor].map(|bytes| ByteSize::mib(ByteSize::bytes(bytes).as_mib()));
+        let [free, floor] = told_apart(free, floor);
         return Some(format!("{free} are free, and {floor} stay free"));
     }
     // File systems without a limit on inodes report 0.
     let floor = disk.f_files / PORTION / part;
     (disk.f_favail < floor).then(|| format!("{} inodes are free, and {floor} stay free", disk.f_favail))
+}
+
+/// Two sizes, the smaller one first, rounded down to the largest unit in which they differ and neither becomes 0.
+fn told_apart(free: u64, floor: u64) -> [ByteSize; 2] {
+    let tells = |unit: &u64| (free == 0 || free >= *unit) && free / unit < floor / unit;
+    let unit = [1_u64 << 20, 1 << 10].into_iter().find(tells).unwrap_or(1);
+    [free, floor].map(|bytes| ByteSize::bytes(bytes / unit * unit))
 }
 
 #[cfg(test)]
@@ -105,6 +112,22 @@ mod tests {
         assert!(said.unwrap().contains("60 MB stay free"));
         assert_eq!(lacking(&disk(100, 50, 1000), Some(ByteSize::mib(60)), UNDER_WAY), None);
         assert_eq!(lacking(&disk(100, 0, 1000), Some(ByteSize::bytes(0)), 1), None);
+    }
+
+    #[test]
+    fn sizes_of_small_disks_are_not_rounded_to_nothing() {
+        const KIB: u64 = 1 << 10;
+        let said = |free, floor| told_apart(free, floor).map(|size| size.to_string());
+        assert_eq!(said(0, 512 * KIB), ["0 B", "512 KB"]);
+        assert_eq!(said(300 * KIB, 512 * KIB + 1), ["300 KB", "512 KB"]);
+        assert_eq!(said(10, 900), ["10 B", "900 B"]);
+        assert_eq!(said(900 * KIB, 5 << 20), ["900 KB", "5 MB"]);
+        assert_eq!(said(1100 * KIB, 1200 * KIB), ["1100 KB", "1200 KB"], "both are 1 MB");
+        assert_eq!(said((4 << 20) + 1, 5 << 20), ["4 MB", "5 MB"]);
+        assert_eq!(said(0, 1), ["0 B", "1 B"]);
+        // A twentieth of a disk of 8 MB, and a quarter of that for work that has begun.
+        let lack = lacking(&disk(8, 0, 1000), None, UNDER_WAY).unwrap();
+        assert_eq!(lack, "0 B are free, and 102 KB stay free");
     }
 
     #[test]
