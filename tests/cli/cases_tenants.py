@@ -72,6 +72,15 @@ def test_a_namespace_that_is_refused_makes_no_data(world):
     claim(world.bare("namespace", "create", "shop", "--data-dir", data).code == 0 and data.exists(), data)
 
 
+def test_what_is_not_confirmed_opens_no_data(world):
+    data = world.path("unconfirmed-data")
+    claim(world.bare("namespace", "create", "shop", "--data-dir", data).code == 0)
+    (data / "operator.json").unlink()  # whoever opens the data makes one
+    done = world.bare("namespace", "rm", "shop", "--data-dir", data)
+    claim(done.code == 2 and "--yes" in done.said and not (data / "operator.json").exists(), done)
+    claim(world.bare("namespace", "rm", "shop", "--yes", "--data-dir", data).code == 0)
+
+
 def test_nobody_from_outside_comes_in_before_there_is_a_key(world):
     data = world.path("outside-data")
     port = free_port()

@@ -22,6 +22,10 @@ struct List {
 }
 
 pub(crate) async fn run(global: &Global, args: NamespaceArgs) -> anyhow::Result<Exit> {
+    // First: data that no server uses is locked, and perhaps converted, once it is open.
+    if let NamespaceCommand::Rm { name, yes } = &args.command {
+        confirm(name, *yes)?;
+    }
     let admin = match &args.command {
         NamespaceCommand::Create { name, subject, limits } => {
             let asked = new_namespace(name, subject.as_deref(), limits);
@@ -98,8 +102,7 @@ async fn answer(admin: &Admin, json: bool, command: NamespaceCommand) -> anyhow:
             let state = if namespace.blocked { "blocked: its keys do not work" } else { "active" };
             said(json, &json!(namespace), &format!("{} is {state}", namespace.name))
         }
-        NamespaceCommand::Rm { name, yes } => {
-            confirm(&name, yes)?;
+        NamespaceCommand::Rm { name, .. } => {
             admin.tell(Method::DELETE, &path(&name)).await?;
             said(
                 json,
