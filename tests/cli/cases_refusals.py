@@ -37,6 +37,7 @@ def test_wrong_usage_is_exit_code_2(world):
         (["invoke", "x", "-P", world.file("list.json", "[1]")], ["not a JSON object"]),
         (["invoke", "x", "-f", "/no/such/photo.jpg"], ["/no/such/photo.jpg"]),
         (["invoke", "x", "-H", "nonsense"], ["'Name: value'"]),
+        (["logs", "0" * 32, "-f"], ["is one call", "flint logs FUNCTION -f"]),
         (["list", "--url", "ftp://x"], ["ftp"]),
         (["list", "--url", "https://127.0.0.1:1"], ["TLS"]),
         (["list", "--auth", "hunter2"], ["not a key"]),

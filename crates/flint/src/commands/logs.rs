@@ -15,6 +15,11 @@ use crate::{
 pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit> {
     let client = Client::new(global)?;
     if let Some(id) = args.of.as_deref().filter(|of| of.parse::<ActivationId>().is_ok()) {
+        if args.follow {
+            return Err(Failure::usage(format!("{id} is one call, and -f follows those that are to come"))
+                .hint(format!("flint logs {id}, or flint logs FUNCTION -f"))
+                .into());
+        }
         let Some(record) = super::call::record(&client, id).await? else {
             return Err(Failure::new(
                 Exit::Refused,
