@@ -102,6 +102,10 @@ def test_a_refusal_of_the_server_is_exit_code_4(world):
         world.refused(4, *parts, arguments=arguments)
 
 
+def test_an_activation_id_in_place_of_a_function_is_told_what_shows_it(world):
+    claim(f"flint explain {'0' * 32}" in world.ok("activations", "0" * 32).text)
+
+
 def test_errors_are_json_when_json_is_asked_for(world):
     import json
 

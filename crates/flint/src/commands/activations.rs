@@ -1,6 +1,7 @@
 //! `flint activations`: lists activation records.
 
 use flint_api_native::resource::{ActivationList, ActivationResource, StatusWord};
+use flint_model::ActivationId;
 
 use crate::{
     cli::{ActivationsArgs, Global},
@@ -23,6 +24,9 @@ pub(crate) async fn run(global: &Global, args: &ActivationsArgs) -> anyhow::Resu
     if list.activations.is_empty() {
         match &args.function {
             _ if args.limit == 0 || args.skip > 0 => print_line("no activations in this part of the list")?,
+            Some(id) if id.parse::<ActivationId>().is_ok() => print_line(&format!(
+                "no calls of a function '{id}' are recorded; `flint explain {id}` shows an activation"
+            ))?,
             Some(function) => print_line(&format!(
                 "no calls of '{function}' are recorded; `flint list` shows what is deployed"
             ))?,
