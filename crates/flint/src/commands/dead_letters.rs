@@ -28,7 +28,7 @@ pub(crate) async fn run(global: &Global, args: &DeadLetterArgs) -> anyhow::Resul
             let list: DeadLetterList = client.get(&path).await?;
             match global.json {
                 true => print_json(&list)?,
-                false => print_line(&listed(&list))?,
+                false => print_line(&listed(&list, function.as_deref()))?,
             }
         }
         DeadLetterCommand::Get { id } => {
@@ -141,11 +141,13 @@ fn words(letter: &DeadLetterResource) -> String {
     letter.reason.as_str().replace('_', " ")
 }
 
-fn listed(list: &DeadLetterList) -> String {
+/// A list of all letters or of one function's; its total is of all in either case.
+fn listed(list: &DeadLetterList, function: Option<&str>) -> String {
+    let of = function.map(|function| format!(" of '{function}'")).unwrap_or_default();
     if list.dead_letters.is_empty() {
         return match list.total {
             0 => "no dead letters".to_owned(),
-            total => format!("no dead letters in this part of the list; the namespace has {total}"),
+            total => format!("no dead letters{of} in this part of the list; the namespace has {total}"),
         };
     }
     let rows = list.dead_letters.iter().map(|letter| {
@@ -162,9 +164,11 @@ fn listed(list: &DeadLetterList) -> String {
     let header = ["letter", "function", "reason", "attempts", "arguments", "accepted", "given up"];
     let table = table(&header, &[3, 4], rows);
     let (total, shown) = (list.total, list.dead_letters.len());
-    match total > shown {
-        true => format!("{table}\n\n{shown} of {total} ({})", human_size(list.size)),
-        false => table,
+    let size = human_size(list.size);
+    match function {
+        _ if total <= shown => table,
+        None => format!("{table}\n\n{shown} of {total} ({size})"),
+        Some(_) => format!("{table}\n\n{shown}{of}; the namespace has {total} ({size})"),
     }
 }
 
@@ -192,4 +196,25 @@ fn shown(letter: &DeadLetterResource) -> String {
     lines.push(String::new());
     lines.push(format!("`flint dlq redrive {}` calls it again", letter.id));
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_of_one_function_are_not_taken_for_all_of_the_namespaces() {
+        let letter = json!({
+            "id": "1".repeat(32), "function": "guest/f", "subject": "guest", "reason": "attempts_used",
+            "accepted": 0, "died": 0, "attempts": [], "arguments_size": 0,
+        });
+        let list = |letters: &[serde_json::Value]| -> DeadLetterList {
+            serde_json::from_value(json!({ "dead_letters": letters, "total": 7, "size": 0 })).unwrap()
+        };
+        let none = "no dead letters of 'f' in this part of the list; the namespace has 7";
+        assert_eq!(listed(&list(&[]), Some("f")), none);
+        let some = list(&[letter]);
+        assert!(listed(&some, Some("f")).ends_with("\n1 of 'f'; the namespace has 7 (0 B)"));
+        assert!(listed(&some, None).ends_with("\n1 of 7 (0 B)"));
+    }
 }
