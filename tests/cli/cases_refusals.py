@@ -1,6 +1,8 @@
 """Bad input: each ends with the documented exit code and names its cause and the next step."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from harness import claim
 
@@ -75,6 +77,45 @@ def test_variables_that_are_empty_count_as_not_set(world):
 
 def test_no_server_is_exit_code_3(world):
     world.refused(3, "no answer from", "flint up", arguments=["list", "--url", "http://127.0.0.1:1"])
+
+
+class Another(BaseHTTPRequestHandler):
+    """A server that answers everything, and is not Flint."""
+
+    def do_GET(self):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", "6")
+        self.end_headers()
+        self.wfile.write(b"<html>")
+
+    do_PUT = do_POST = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+def test_an_answer_of_another_server_is_exit_code_4(world):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Another)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    hello = world.file("hello.js", "exports.main = () => ({});")
+    try:
+        for arguments in (
+            ["list"],
+            ["deploy", hello],
+            ["secret", "set", "password", "--file", hello],
+            ["api", "list"],
+            ["api", "create", "/club", "/books", "get", "books"],
+            ["sequence", "list"],
+        ):
+            done = world.refused(4, arguments=["--json", *arguments], url=url)
+            error = json.loads(done.said)["error"]
+            claim(error["code"] == "unexpected_answer" and "flint --version" in error["hint"], done)
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_a_refusal_of_the_server_is_exit_code_4(world):

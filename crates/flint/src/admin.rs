@@ -17,7 +17,7 @@ use tower::ServiceExt;
 
 use crate::{
     cli::{DataArgs, Global},
-    client::{Client, collect, refusal_from},
+    client::{Client, collect, parsed, refusal_from},
     config::{self, Config},
     failure::{Exit, Failure},
     output::tell,
@@ -133,14 +133,7 @@ impl Admin {
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<T, Failure> {
-        let answer = self.send(method, path, body).await?;
-        serde_json::from_slice(&answer).map_err(|error| {
-            Failure::new(
-                Exit::Refused,
-                "unexpected_answer",
-                format!("the answer is not what this version of flint expects: {error}"),
-            )
-        })
+        parsed(&self.send(method, path, body).await?)
     }
 
     /// Sends a request whose answer does not matter.

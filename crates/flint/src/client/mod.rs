@@ -259,8 +259,12 @@ pub(crate) fn cut_short(error: hyper::Error) -> Failure {
 }
 
 async fn decode<T: DeserializeOwned>(answer: Response<Incoming>) -> Result<T, Failure> {
-    let body = collect(answer).await?;
-    serde_json::from_slice(&body).map_err(|error| {
+    parsed(&collect(answer).await?)
+}
+
+/// Parses an answer to a request that was not refused; a server that is none of Flint's may have sent it.
+pub(crate) fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(body).map_err(|error| {
         Failure::new(
             Exit::Refused,
             "unexpected_answer",
@@ -316,6 +320,14 @@ mod tests {
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let url = format!("http://{}", socket.local_addr().unwrap());
         assert!(Client::with_key(&url, "u:s").unwrap().lives().await);
+    }
+
+    #[test]
+    fn an_answer_that_is_not_flints_is_refused_with_the_next_step() {
+        assert_eq!(parsed::<[u8; 2]>(b"[1, 2]").unwrap(), [1, 2]);
+        let failure = parsed::<[u8; 2]>(b"<html>").unwrap_err();
+        assert_eq!((failure.exit, failure.code.as_str()), (Exit::Refused, "unexpected_answer"));
+        assert!(failure.hint.is_some());
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::call::read_within;
 use crate::{
     cli::{ApiArgs, ApiCommand, ApiCreateArgs, Global},
-    client::{Client, segment},
+    client::{Client, parsed, segment},
     failure::{Exit, Failure},
     output::{print_json, print_line, table},
 };
@@ -101,10 +101,10 @@ async fn create(client: &Client, args: &ApiCreateArgs, json: bool) -> anyhow::Re
     let answer =
         client.openwhisk(Method::POST, &format!("{MANAGEMENT}/createApi{query}"), Some(body)).await?;
     if json {
-        print_json(&serde_json::from_slice::<Value>(&answer)?)?;
+        print_json(&parsed::<Value>(&answer)?)?;
         return Ok(Exit::Ok);
     }
-    let shown: Shown = serde_json::from_slice(&answer)?;
+    let shown: Shown = parsed(&answer)?;
     print_line(&format!("{}{}", shown.gw_api_url, path.map_or("", String::as_str)))?;
     Ok(Exit::Ok)
 }
@@ -173,11 +173,7 @@ async fn apis(client: &Client, api: Option<&str>) -> Result<Vec<Shown>, Failure>
     loop {
         let path = format!("{MANAGEMENT}/getApi?limit={PAGE}&skip={}{filter}", all.len());
         let answer: Bytes = client.openwhisk(Method::GET, &path, None).await?;
-        let List { apis } = serde_json::from_slice(&answer).map_err(|error| {
-            let what = format!("the server's answer is not what this version of flint expects: {error}");
-            Failure::new(Exit::Refused, "unexpected_answer", what)
-                .hint("use the same version of flint on both sides (`flint --version`)")
-        })?;
+        let List { apis } = parsed(&answer)?;
         let last = apis.len() < PAGE;
         all.extend(apis.into_iter().map(|listed| listed.value));
         if last {

@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use crate::{
     admin::{Admin, check_data},
     cli::{BackupArgs, RestoreArgs},
-    client::collect,
+    client::{collect, parsed},
     config,
     failure::{Exit, Failure},
     output::{Progress, human_size, print_json, print_line, tell},
@@ -48,7 +48,7 @@ pub(crate) async fn backup(args: &BackupArgs, json: bool) -> anyhow::Result<Exit
             let answer = client
                 .request(Method::POST, "/v1/backup", "application/json", Some(("application/json", body)))
                 .await?;
-            let copied: serde_json::Value = serde_json::from_slice(&collect(answer).await?)?;
+            let copied: serde_json::Value = parsed(&collect(answer).await?)?;
             (copied["files"].as_u64().unwrap_or_default(), copied["bytes"].as_u64().unwrap_or_default())
         }
         None => {

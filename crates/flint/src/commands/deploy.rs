@@ -8,7 +8,7 @@ use http::{Method, header};
 
 use crate::{
     cli::{DeployArgs, FunctionArgs, Global, ManifestArgs},
-    client::{Client, Lines, collect, segment},
+    client::{Client, Lines, collect, parsed, segment},
     failure::{Exit, Failure},
     manifest,
     output::{
@@ -130,19 +130,12 @@ async fn send(
         client.request(Method::PUT, &path, "application/x-ndjson, application/json;q=0.9", body).await?;
     let streamed =
         answer.headers().get(header::CONTENT_TYPE).is_some_and(|media| media == "application/x-ndjson");
-    let unexpected = |error: serde_json::Error| {
-        Failure::new(
-            Exit::Refused,
-            "unexpected_answer",
-            format!("the server's answer is not what this version of flint expects: {error}"),
-        )
-    };
     if !streamed {
-        return serde_json::from_slice(&collect(answer).await?).map_err(unexpected);
+        return parsed(&collect(answer).await?);
     }
     let mut lines = Lines::new(answer.into_body());
     while let Some(line) = lines.next().await? {
-        match serde_json::from_slice(&line).map_err(unexpected)? {
+        match parsed(&line)? {
             ProgressLine::Progress(step) => told(&step),
             ProgressLine::Result(result) => return Ok(*result),
             ProgressLine::Error(error) => return Err(Failure::refused(error)),

@@ -11,7 +11,7 @@ use super::call::read_within;
 use crate::{
     admin::Admin,
     cli::{Global, SecretArgs, SecretCommand},
-    client::{Client, collect, segment},
+    client::{Client, collect, parsed, segment},
     failure::{Exit, Failure},
     output::{ago, print_json, print_line, table},
 };
@@ -31,8 +31,9 @@ pub(crate) async fn run(global: &Global, args: &SecretArgs) -> anyhow::Result<Ex
             let body = Some(("text/plain; charset=utf-8", Bytes::from(value)));
             let path = format!("{SECRETS}/{}", segment(name.as_str()));
             let answer = Client::new(global)?.request(Method::PUT, &path, "application/json", body).await?;
+            let set: SecretResource = parsed(&collect(answer).await?)?;
             match global.json {
-                true => print_json(&serde_json::from_slice::<SecretResource>(&collect(answer).await?)?)?,
+                true => print_json(&set)?,
                 false => print_line(&format!("set {name}"))?,
             }
         }
