@@ -53,7 +53,7 @@ def test_wrong_usage_is_exit_code_2(world):
 
 
 def test_wrong_usage_is_json_with_json(world):
-    for arguments in (["--json", "invoke"], ["frobnicate", "--json"], ["invoke", "x", "--json", "-p", "novalue"]):
+    for arguments in (["--json", "invoke"], ["--json", "package"], ["frobnicate", "--json"], ["invoke", "x", "--json", "-p", "novalue"]):
         done = world.refused(2, arguments=arguments)
         error = json.loads(done.said)["error"]
         claim(error["code"] == "usage" and error["message"] and not done.out, done)

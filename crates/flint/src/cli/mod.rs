@@ -184,6 +184,10 @@ fn option_elsewhere(said: &str, option: &str) -> Option<&'static str> {
 /// The first paragraph says what is wrong, the others how to do it.
 fn usage_failure(error: &clap::Error) -> Failure {
     let text = error.render().to_string();
+    // The text of this error is the help alone.
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Failure::usage("the command line ends too early").hint(text.trim_end());
+    }
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
     match text.split_once("\n\n") {
         Some((message, hint)) => Failure::usage(message).hint(said_elsewhere(error).unwrap_or(hint.trim())),
@@ -254,6 +258,16 @@ mod tests {
         let failure = usage_failure(&error);
         assert!(failure.exit == Exit::Usage && failure.message.contains("<NAME>"), "{failure}");
         assert!(!failure.message.starts_with("error") && failure.hint.unwrap().starts_with("Usage: "));
+    }
+
+    #[test]
+    fn a_command_line_that_ends_too_early_is_not_told_what_its_command_is_for() {
+        for command in ["package", "bench"] {
+            let words = ["flint", "--json", command].map(std::ffi::OsString::from);
+            let failure = usage_failure(&without_environment(words).unwrap());
+            assert_eq!(failure.message, "the command line ends too early");
+            assert!(failure.hint.unwrap().contains("Usage: flint "));
+        }
     }
 
     #[test]
