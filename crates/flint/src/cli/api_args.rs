@@ -79,16 +79,16 @@ pub(crate) enum ApiCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ApiCreateArgs {
     /// Prefix of the API's paths, for example /club
-    #[arg(required_unless_present = "swagger", value_name = "BASE_PATH")]
+    #[arg(required_unless_present = "swagger", value_name = "BASE_PATH", value_parser = values::name)]
     pub(crate) base_path: Option<String>,
     /// Path below the base path; a segment {name} matches any value
-    #[arg(required_unless_present = "swagger")]
+    #[arg(required_unless_present = "swagger", value_parser = values::name)]
     pub(crate) path: Option<String>,
     /// HTTP method: get, put, post, delete, patch, head, options
-    #[arg(required_unless_present = "swagger")]
+    #[arg(required_unless_present = "swagger", value_parser = values::name)]
     pub(crate) method: Option<String>,
     /// The function, `name` or `package/name`; requires the annotation web-export=true
-    #[arg(required_unless_present = "swagger")]
+    #[arg(required_unless_present = "swagger", value_parser = values::name)]
     pub(crate) function: Option<String>,
     /// Name of a new API [default: its base path]
     #[arg(long, conflicts_with = "swagger")]

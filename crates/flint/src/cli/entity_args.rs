@@ -154,6 +154,7 @@ pub(crate) enum RuleCommand {
         /// The trigger
         trigger: String,
         /// The function: NAME, PACKAGE/NAME, or /NAMESPACE/PACKAGE/NAME of a shared one
+        #[arg(value_parser = values::name)]
         function: String,
         /// Update an existing rule
         #[arg(long)]

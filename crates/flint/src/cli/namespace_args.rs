@@ -23,7 +23,7 @@ pub(crate) enum NamespaceCommand {
         #[arg(value_parser = values::name)]
         name: String,
         /// Subject that the key acts for [default: the namespace's name]
-        #[arg(long)]
+        #[arg(long, value_parser = values::name)]
         subject: Option<String>,
         #[command(flatten)]
         limits: NamespaceLimitArgs,
@@ -39,7 +39,7 @@ pub(crate) enum NamespaceCommand {
         #[arg(long)]
         add: bool,
         /// Subject that the added key acts for
-        #[arg(long, requires = "add")]
+        #[arg(long, requires = "add", value_parser = values::name)]
         subject: Option<String>,
         /// Remove the key with this UUID
         #[arg(long, value_name = "UUID", conflicts_with_all = ["add", "subject"], value_parser = values::name)]
