@@ -40,6 +40,8 @@ def test_wrong_usage_is_exit_code_2(world):
         (["invoke", "x", "-f", "/no/such/photo.jpg"], ["/no/such/photo.jpg"]),
         (["invoke", "x", "-H", "nonsense"], ["'Name: value'"]),
         (["logs", "0" * 32, "-f"], ["is one call", "flint logs FUNCTION -f"]),
+        (["package", "list", "/"], ["is not a namespace"]),
+        (["package", "list", "/whisk.system/alarms"], ["is not a namespace", "flint package get"]),
         (["list", "--url", "ftp://x"], ["ftp"]),
         (["list", "--url", "https://127.0.0.1:1"], ["TLS"]),
         (["list", "--auth", "hunter2"], ["not a key"]),

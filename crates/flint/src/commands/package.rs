@@ -6,7 +6,7 @@ use super::entity::{body, delete, get, list, named, put, shown, whole};
 use crate::{
     cli::{Global, PackageArgs, PackageCommand},
     client::segment,
-    failure::Exit,
+    failure::{Exit, Failure},
 };
 
 const COLLECTION: &str = "packages";
@@ -28,13 +28,23 @@ pub(crate) async fn run(global: &Global, args: PackageArgs) -> anyhow::Result<Ex
         }
         PackageCommand::Get { name } => get(global, COLLECTION, &name, lines).await,
         PackageCommand::List { namespace, page } => {
-            let namespace = namespace.as_deref().map_or("_", |name| name.trim_start_matches('/'));
+            let namespace = namespace.as_deref().map_or(Ok("_"), owner)?;
             let place = format!("{}/{COLLECTION}", segment(namespace));
             list(global, &place, &page, &["package", "version", "shared", "stands for"], row).await
         }
         PackageCommand::Delete { name, force } => {
             delete(global, COLLECTION, &name, if force { "?force=true" } else { "" }).await
         }
+    }
+}
+
+/// Parses `NAMESPACE` or `/NAMESPACE`.
+fn owner(text: &str) -> Result<&str, Failure> {
+    let name = text.trim_matches('/');
+    match name.is_empty() || name.contains('/') {
+        true => Err(Failure::usage(format!("'{text}' is not a namespace: write NAMESPACE or /NAMESPACE"))
+            .hint("`flint package get /NAMESPACE/NAME` shows one package")),
+        false => Ok(name),
     }
 }
 
@@ -66,4 +76,19 @@ fn row(package: &Value) -> Vec<String> {
 
 fn yes_or_no(value: &Value) -> String {
     if value == &Value::Bool(true) { "yes" } else { "no" }.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_listed_of_a_namespace() {
+        for good in ["ns", "/ns", "/ns/"] {
+            assert_eq!(owner(good).ok(), Some("ns"), "{good}");
+        }
+        for bad in ["/", "//", "/ns/package", "ns/package"] {
+            assert!(owner(bad).is_err(), "{bad}");
+        }
+    }
 }
