@@ -112,6 +112,11 @@ def test_a_backup_of_a_running_server_is_restored_elsewhere(world):
     claim(done.code == 2 and "has data already" in done.said, done)
     done = world.bare("restore", copy, "--data-dir", data, "--force")
     claim(done.code == 5 and "in use" in done.said, done)
+    # What is no backup is refused before anything is done to the data.
+    done = world.bare("restore", data / "blobs", "--data-dir", data, "--force")
+    claim(done.code == 2 and "which it would replace" in done.said, done)
+    done = world.bare("restore", world.path("home"), "--data-dir", data, "--force")
+    claim(done.code == 5 and "no complete backup" in done.said, done)
     server.stop()
     done = world.bare("restore", copy, "--data-dir", elsewhere)
     claim(done.code == 0, done)

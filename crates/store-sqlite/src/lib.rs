@@ -42,7 +42,7 @@ mod writer;
 pub use backup::{BackupSummary, Progress};
 pub use config::{LogTuning, Retention, StoreConfig, SyncMode};
 pub use lock::DataDirLock;
-pub use restore::{restorable, restore};
+pub use restore::{check_backup, restorable, restore};
 pub use store::SqliteStore;
 
 /// Parses a segment's bytes as recovery does; for fuzz targets.

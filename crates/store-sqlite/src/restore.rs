@@ -31,6 +31,11 @@ pub fn restorable(to: &Path, beside: &[&str]) -> io::Result<bool> {
     Ok(names.iter().any(|name| name == layout::RESTORING) || !names.iter().any(foreign))
 }
 
+/// Whether there is a backup in `from` that this version can read. Its files are looked at by a restore only.
+pub fn check_backup(from: &Path) -> Result<(), StoreError> {
+    Manifest::read(from).map(drop)
+}
+
 /// Creates the data directory `to` from the backup in `from`, if it is [`restorable`]. Files named in
 /// `beside` stay. Every file is checked against the manifest, and the result is opened once; on failure, what
 /// was copied is removed again. Blocking.

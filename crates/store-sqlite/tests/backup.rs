@@ -19,7 +19,7 @@ use flint_store::{
     Expected, StoreError,
     conformance::sample::{LONG, call, function, inhabit},
 };
-use flint_store_sqlite::restore;
+use flint_store_sqlite::{check_backup, restore};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_under_load_is_a_working_store() {
@@ -111,6 +111,7 @@ async fn a_bad_backup_or_a_used_directory_is_refused() {
     let refused = restore(&data, &dir.path().join("new"), &[], |_| {}).unwrap_err();
     assert!(refused.to_string().contains("no complete backup"), "{refused}");
     assert!(!dir.path().join("new").exists());
+    assert!(check_backup(&backup).is_ok() && check_backup(&data).is_err());
 
     let segment = &log_files(&backup, "seg")[0];
     let mut bytes = fs::read(segment).unwrap();

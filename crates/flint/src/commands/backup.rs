@@ -9,7 +9,7 @@ use std::{
 };
 
 use flint_store::StoreError;
-use flint_store_sqlite::{DataDirLock, restorable};
+use flint_store_sqlite::{DataDirLock, check_backup, restorable};
 use http::Method;
 use serde_json::json;
 use tokio::task::spawn_blocking;
@@ -76,13 +76,7 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
     let config = config::load(&args.data, None)?.config;
     // Where it is a link, what it leads to is replaced.
     let data_dir = fs::canonicalize(&config.server.data_dir).unwrap_or(config.server.data_dir);
-    if !args.source.is_dir() {
-        return Err(Failure::usage(format!(
-            "{} is not a directory that `flint backup` made",
-            args.source.display()
-        ))
-        .into());
-    }
+    check_source(&args.source, &data_dir)?;
     let free = restorable(&data_dir, BESIDE)
         .map_err(|error| Failure::local(format!("{}: {error}", data_dir.display())))?;
     let owner = Owner::of(&data_dir);
@@ -115,17 +109,7 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
                 (None, Some(owner)) => drop(owner.give_all(&data_dir)), // the first error is the one to tell
                 (None, None) => {}
             }
-            return Err(match error {
-                // The backup is damaged, not the data.
-                StoreError::Damaged { path, detail } if path.starts_with(&args.source) => Failure::new(
-                    Exit::Local,
-                    "data_damaged",
-                    format!("{} is damaged: {detail}", path.display()),
-                )
-                .hint(format!("restore another backup; {} is as it was", data_dir.display())),
-                error => explain_store(error),
-            }
-            .into());
+            return Err(not_restored(error, &args.source, &data_dir).into());
         }
     };
     if let Some(owner) = owner {
@@ -160,6 +144,30 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
         }
     }
     Ok(Exit::Ok)
+}
+
+/// Refuses what cannot be restored from, before any data is moved.
+fn check_source(source: &Path, data_dir: &Path) -> Result<(), Failure> {
+    let shown = source.display();
+    if !source.is_dir() {
+        return Err(Failure::usage(format!("{shown} is not a directory that `flint backup` made")));
+    }
+    if fs::canonicalize(source).is_ok_and(|source| source.starts_with(data_dir)) {
+        return Err(Failure::usage(format!("{shown} is in {}, which it would replace", data_dir.display()))
+            .hint("move the backup to another place first"));
+    }
+    check_backup(source).map_err(|error| not_restored(error, source, data_dir))
+}
+
+/// The failure of a restore. What is damaged in the backup is not damaged in the data.
+fn not_restored(error: StoreError, source: &Path, data_dir: &Path) -> Failure {
+    match error {
+        StoreError::Damaged { path, detail } if path.starts_with(source) => {
+            Failure::new(Exit::Local, "data_damaged", format!("{} is damaged: {detail}", path.display()))
+                .hint(format!("restore another backup; {} is as it was", data_dir.display()))
+        }
+        error => explain_store(error),
+    }
 }
 
 /// Renames a data directory that no server uses.
@@ -234,6 +242,22 @@ mod tests {
         let next = DataDirLock::take(&data_dir).unwrap();
         assert!(aside.join("flint.db").exists() && !data_dir.join("flint.db").exists());
         drop(next);
+    }
+
+    #[test]
+    fn a_backup_is_not_restored_over_itself() {
+        let base = tempfile::tempdir().unwrap();
+        let data_dir = base.path().canonicalize().unwrap().join("data");
+        let (inside, beside) = (data_dir.join("backup"), base.path().join("beside"));
+        fs::create_dir_all(&inside).unwrap();
+        fs::create_dir(&beside).unwrap();
+        let refused = |source: &Path| check_source(source, &data_dir).unwrap_err();
+        for source in [&data_dir, &inside] {
+            assert!(refused(source).message.contains("which it would replace"), "{}", source.display());
+        }
+        let (missing, empty) = (refused(&base.path().join("none")), refused(&beside));
+        assert_eq!((missing.exit, empty.exit), (Exit::Usage, Exit::Local));
+        assert!(empty.message.contains("no complete backup"), "{empty}");
     }
 
     #[test]
