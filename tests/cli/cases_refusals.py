@@ -49,6 +49,8 @@ def test_wrong_usage_is_exit_code_2(world):
         (["config", "--set", "pool.keep_alive=soon"], ["'soon' is not a duration"]),
         (["config", "--config", "/no/such/flint.toml"], ["/no/such/flint.toml"]),
         (["config", "no-key-has-this"], ["no-key-has-this"]),
+        (["bench", "load", "x", "--closed", "2", "--duration", "0s"], ["--duration", "no time at all"]),
+        (["bench", "load", "x", "--timeout", "0s"], ["--timeout", "no time at all"]),
         (["bench", "no-such-experiment"], ["no-such-experiment", "available"]),
     ]:
         world.refused(2, *parts, arguments=arguments)

@@ -87,7 +87,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value = "100", value_parser = rate)]
     pub(crate) rate: f64,
     /// Duration; that of an open loop includes the warm-up
-    #[arg(long, default_value = "10s", value_parser = values::duration)]
+    #[arg(long, default_value = "10s", value_parser = values::some_time)]
     pub(crate) duration: Duration,
     /// Time whose calls are not counted: the beginning of an open loop's duration, or before a closed loop's
     #[arg(long, default_value = "1s", value_parser = values::duration)]
@@ -102,7 +102,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value = "256", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) connections: u32,
     /// Time limit of a response
-    #[arg(long, default_value = "30s", value_parser = values::duration)]
+    #[arg(long, default_value = "30s", value_parser = values::some_time)]
     pub(crate) timeout: Duration,
     /// Use a closed loop of this many callers, each waiting for its response. It measures peak throughput, and hides
     /// the time that users wait

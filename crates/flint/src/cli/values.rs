@@ -44,6 +44,15 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(millis as u64))
 }
 
+/// The same for a time in which something has to happen.
+pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    match time.is_zero() {
+        true => Err(format!("'{text}' is no time at all: nothing could happen in it")),
+        false => Ok(time),
+    }
+}
+
 /// A share of CPU time in cores, `0.5`, or thousandths of a core, `500m`.
 pub(crate) fn cpu_millis(text: &str) -> Result<u32, String> {
     let wrong = || format!("'{text}' is not a share of CPU time: write cores, '0.5', or thousandths, '500m'");
@@ -140,6 +149,14 @@ mod tests {
         assert_eq!(duration(" 2m "), Ok(Duration::from_secs(120)));
         for bad in ["", "60", "s", "-1s", "1h30", "1e9s", "nan s", "1.2.3s"] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nothing_happens_in_no_time() {
+        assert_eq!((some_time("1ms"), duration("0s")), (Ok(Duration::from_millis(1)), Ok(Duration::ZERO)));
+        for bad in ["0s", "0.1ms", "60"] {
+            assert!(some_time(bad).is_err(), "{bad}");
         }
     }
 
