@@ -250,6 +250,7 @@ impl Controller {
     /// `false` if the server stops before the record is kept.
     async fn give_up_one(&self, exhausted: LeasedCall) -> Result<bool, ControllerError> {
         let LeasedCall { call, lease, earlier: attempts, .. } = exhausted;
+        self.accepted.keys.take(call.activation);
         let reason = DeadLetterReason::AttemptsUsed;
         let recorded = self.record_of(&call).await;
         // The last attempt may have ended with a record, without the queue being told.

@@ -1,7 +1,8 @@
-//! The queue is told of failed attempts late, or answers late.
+//! The queue is told of failed attempts late, answers late, or cannot be told.
 
 use std::{sync::Arc, time::Duration};
 
+use flint_model::Status;
 use flint_store::{CallPhase, conformance::sample};
 use serde_json::json;
 
@@ -51,5 +52,34 @@ async fn a_failure_that_comes_late_ends_no_later_attempt() {
     places_are_free(&server).await;
     let state = queue.find(&next.call.namespace, id).await.unwrap().unwrap();
     assert_eq!((state.phase, state.begun, state.attempts.len()), (CallPhase::Running, 2, 1));
+    server.stop().await;
+}
+
+/// As on a full disk. It comes back as a call without an attempt, which has its place already.
+#[tokio::test]
+async fn a_call_whose_attempt_cannot_be_counted_keeps_its_place() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let mut config = config();
+    config.asynchronous.lease = Duration::from_secs(1);
+    let server = Server::start_gated(dir.path(), config, &gated).await;
+    deploy(&server, "other", "wait", json!(null)).await;
+    accept(&server, "other").await;
+    let runs = || async { (!server.executor.calls_of("guest/other").is_empty()).then_some(()) };
+    eventually("another call", runs).await;
+    deploy(&server, "f", "init-platform no memory", json!(5)).await;
+    gated.fill(true);
+    let id = accept(&server, "f").await;
+    // Neither counted nor written.
+    eventually("the failure", || async { (gated.refused() >= 2).then_some(()) }).await;
+    deploy(&server, "f", "echo", json!(null)).await;
+    gated.fill(false);
+    assert_eq!(record(&server, id).await.response.status, Status::Success);
+    metric(&server, "flint_async_queue_depth", 1).await;
+    assert_eq!(server.controller.calls_in_flight(), 1, "the other one's");
+    eventually("its end", || async {
+        server.executor.go();
+        (server.controller.calls_in_flight() == 0).then_some(())
+    })
+    .await;
     server.stop().await;
 }

@@ -1,7 +1,10 @@
-//! A queue that hears of failed attempts late, or answers late, when it is told so.
+//! A queue that hears of failed attempts late, answers late, or has no room to count attempts, when it is told so.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -18,6 +21,10 @@ pub struct Gated {
     before: tokio::sync::Mutex<()>,
     /// Held while nobody is to learn that its failed attempt is written.
     gate: tokio::sync::Mutex<()>,
+    /// Whether its disk is full.
+    full: AtomicBool,
+    /// Attempts that were not counted, and failures that were not written, for that reason.
+    refused: AtomicUsize,
 }
 
 impl Gated {
@@ -29,6 +36,24 @@ impl Gated {
     /// Keeps failed attempts from being written until what is given back is dropped.
     pub async fn hold_failures(&self) -> MutexGuard<'_, ()> {
         self.before.lock().await
+    }
+
+    /// Refuses to count attempts, and to write their failures, while `full`.
+    pub fn fill(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
+    }
+
+    /// How often it has refused that.
+    pub fn refused(&self) -> usize {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    fn has_room(&self) -> Result<(), StoreError> {
+        if !self.full.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        Err(StoreError::Full { what: "counting an attempt".to_owned() })
     }
 
     pub(super) fn stand_before(&self, queue: Arc<dyn Queue>) {
@@ -49,6 +74,11 @@ macro_rules! gated {
                 self.queue().$name($($argument),*).await
             })*
 
+            async fn begin(&self, lease: Lease) -> Result<bool, StoreError> {
+                self.has_room()?;
+                self.queue().begin(lease).await
+            }
+
             async fn retry(
                 &self,
                 lease: Lease,
@@ -57,6 +87,7 @@ macro_rules! gated {
                 anew: bool,
             ) -> Result<bool, StoreError> {
                 drop(self.before.lock().await);
+                self.has_room()?;
                 let written = self.queue().retry(lease, failed, delay, anew).await;
                 drop(self.gate.lock().await);
                 written
@@ -77,7 +108,6 @@ gated! {
     fn lease(owner: &str, limit: usize, lease: Duration, places: Places) -> Vec<LeasedCall>;
     fn lease_again(owner: &str, limit: usize, lease: Duration, places: Places) -> Vec<LeasedCall>;
     fn next_due() -> Option<Timestamp>;
-    fn begin(lease: Lease) -> bool;
     fn extend(leases: &[Lease], time: Duration) -> usize;
     fn complete(lease: Lease) -> bool;
     fn give_back(lease: Lease, delay: Duration) -> bool;
