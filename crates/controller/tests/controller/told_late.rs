@@ -55,6 +55,24 @@ async fn a_failure_that_comes_late_ends_no_later_attempt() {
     server.stop().await;
 }
 
+/// An exhausted call runs no more: it only waits until it can be given up.
+#[tokio::test]
+async fn what_cannot_be_given_up_at_the_start_takes_no_place() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let server = Server::start(dir.path(), config()).await;
+    deploy(&server, "f", "wait", json!(0)).await;
+    accept(&server, "f").await;
+    let runs = || async { (!server.executor.calls_of("guest/f").is_empty()).then_some(()) };
+    eventually("its only attempt", runs).await;
+    server.die();
+    gated.fill(true);
+    let server = Server::start_gated(dir.path(), config(), &gated).await;
+    metric(&server, "flint_async_queue_depth", 1).await;
+    assert!(gated.has_refused("take_exhausted"));
+    assert_eq!(server.controller.calls_in_flight(), 0);
+    server.stop().await;
+}
+
 /// As on a full disk. It comes back as a call without an attempt, which has its place already.
 #[tokio::test]
 async fn a_call_whose_attempt_cannot_be_counted_keeps_its_place() {
@@ -69,8 +87,8 @@ async fn a_call_whose_attempt_cannot_be_counted_keeps_its_place() {
     deploy(&server, "f", "init-platform no memory", json!(5)).await;
     gated.fill(true);
     let id = accept(&server, "f").await;
-    // Neither counted nor written.
-    eventually("the failure", || async { (gated.refused() >= 2).then_some(()) }).await;
+    eventually("the failure", || async { gated.has_refused("retry").then_some(()) }).await;
+    assert!(gated.has_refused("begin"));
     deploy(&server, "f", "echo", json!(null)).await;
     gated.fill(false);
     assert_eq!(record(&server, id).await.response.status, Status::Success);

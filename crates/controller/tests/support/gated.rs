@@ -1,9 +1,10 @@
-//! A queue that hears of failed attempts late, answers late, or has no room to count attempts, when it is told so.
+//! A queue that hears of failed attempts late, answers late, or has no room to write, when it is told so.
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -23,8 +24,8 @@ pub struct Gated {
     gate: tokio::sync::Mutex<()>,
     /// Whether its disk is full.
     full: AtomicBool,
-    /// Attempts that were not counted, and failures that were not written, for that reason.
-    refused: AtomicUsize,
+    /// What was refused for that reason.
+    refused: Mutex<HashSet<&'static str>>,
 }
 
 impl Gated {
@@ -38,22 +39,22 @@ impl Gated {
         self.before.lock().await
     }
 
-    /// Refuses to count attempts, and to write their failures, while `full`.
+    /// Refuses to count attempts, to write their failures and to hand out exhausted calls, while `full`.
     pub fn fill(&self, full: bool) {
         self.full.store(full, Ordering::Relaxed);
     }
 
-    /// How often it has refused that.
-    pub fn refused(&self) -> usize {
-        self.refused.load(Ordering::Relaxed)
+    /// Whether it has refused the method of that name.
+    pub fn has_refused(&self, method: &str) -> bool {
+        self.refused.lock().unwrap().contains(method)
     }
 
-    fn has_room(&self) -> Result<(), StoreError> {
+    fn room_to(&self, method: &'static str) -> Result<(), StoreError> {
         if !self.full.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.refused.fetch_add(1, Ordering::Relaxed);
-        Err(StoreError::Full { what: "counting an attempt".to_owned() })
+        self.refused.lock().unwrap().insert(method);
+        Err(StoreError::Full { what: method.to_owned() })
     }
 
     pub(super) fn stand_before(&self, queue: Arc<dyn Queue>) {
@@ -75,8 +76,13 @@ macro_rules! gated {
             })*
 
             async fn begin(&self, lease: Lease) -> Result<bool, StoreError> {
-                self.has_room()?;
+                self.room_to("begin")?;
                 self.queue().begin(lease).await
+            }
+
+            async fn take_exhausted(&self, limit: usize) -> Result<Vec<LeasedCall>, StoreError> {
+                self.room_to("take_exhausted")?;
+                self.queue().take_exhausted(limit).await
             }
 
             async fn retry(
@@ -87,7 +93,7 @@ macro_rules! gated {
                 anew: bool,
             ) -> Result<bool, StoreError> {
                 drop(self.before.lock().await);
-                self.has_room()?;
+                self.room_to("retry")?;
                 let written = self.queue().retry(lease, failed, delay, anew).await;
                 drop(self.gate.lock().await);
                 written
@@ -113,8 +119,8 @@ gated! {
     fn give_back(lease: Lease, delay: Duration) -> bool;
     fn put_off(lease: Lease, delay: Duration, why: &str) -> bool;
     fn release_all_except(owner: &str) -> usize;
-    fn take_exhausted(limit: usize) -> Vec<LeasedCall>;
     fn find(namespace: &NamespaceName, activation: ActivationId) -> Option<CallState>;
+    fn waiting_first(namespace: Option<&NamespaceName>) -> usize;
     fn waiting_again(namespace: Option<&NamespaceName>) -> Waiting;
     fn unreadable() -> usize;
     fn depth(namespace: Option<&NamespaceName>) -> usize;
