@@ -156,19 +156,15 @@ impl crate::Invoker {
     pub async fn prepared(&self, function: &Arc<Function>) -> Result<Arc<Prepared>, PrepareError> {
         let executor = self.executor_for(function)?;
         let prepare = || async {
-            let code = self.blobs.get(function.code.digest).await.map_err(|error| PrepareError::Failed {
+            let failed = |detail| PrepareError::Failed {
                 operation: format!("reading the code of {}", function.path),
-                detail: error.to_string(),
-            })?;
-            let Some(code) = code else {
-                return Err(PrepareError::Unavailable {
-                    what: format!("the code of {}", function.path),
-                    reason: format!(
-                        "the blob {} is missing from the store: deploy it again",
-                        function.code.digest
-                    ),
-                });
+                detail,
             };
+            let digest = function.code.digest;
+            let code = self.blobs.get(digest).await.map_err(|error| failed(error.to_string()))?;
+            // This host lacks nothing that a wait would bring.
+            let lost = || failed(format!("the blob {digest} is missing from the store: deploy it again"));
+            let code = code.ok_or_else(lost)?;
             executor.prepare(FunctionSource { function: Arc::clone(function), code }, &|_| {}).await
         };
         self.preparing.get(function, prepare).await

@@ -236,10 +236,17 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
 
 #[cfg(test)]
 mod tests {
-    use flint_model::RetryPolicy;
+    use flint_model::{ActivationId, Attempt, ByteSize, DeadLetterReason, RetryPolicy, Timestamp};
+    use flint_store::{
+        CallPhase, DeadLetterBounds, LeasedCall, WhenFull,
+        conformance::sample::{LONG, everybody, namespace_name},
+    };
 
     use super::*;
-    use crate::queue::call::{ARGUMENTS, COLUMNS, read};
+    use crate::{
+        SqliteStore, StoreConfig,
+        queue::call::{ARGUMENTS, COLUMNS, read},
+    };
 
     #[test]
     fn functions_become_entities_with_nothing_changed() {
@@ -345,6 +352,61 @@ mod tests {
         let promised: Vec<bool> =
             statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         assert_eq!(promised, [true, false, false, false, false]);
+    }
+
+    #[tokio::test]
+    async fn calls_that_were_held_before_leases_were_numbered_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let connection = Connection::open(dir.path().join("flint.db")).unwrap();
+        for step in &MIGRATIONS[..12] {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 12).unwrap();
+        // Two leased, two begun, of which one for the last time, and one handed out to be given up.
+        for (number, state, attempt) in [(1_u32, 0, 0), (2, 0, 0), (3, 5, 1), (4, 5, 3), (5, 4, 3)] {
+            let sql =
+                "INSERT INTO calls (number, activation, namespace, subject, path, transaction_id, accepted, max_attempts,
+                     attempt, started, earlier, state, at, owner, size)
+                 VALUES (?1, ?2, 'guest', 's', 'guest/f', 't', ?1, 3, ?3, 7, '[]', ?4, ?5, 'before', 258)";
+            let (activation, until) = (u128::from(number).to_be_bytes(), i64::MAX / 2);
+            connection.execute(sql, rusqlite::params![number, activation, attempt, state, until]).unwrap();
+            connection.execute("INSERT INTO arguments VALUES (?1, x'7b7d')", [number]).unwrap();
+        }
+        drop(connection);
+
+        let store = SqliteStore::open(StoreConfig::new(dir.path())).unwrap();
+        let (queue, guest) = (store.queue(), namespace_name("guest"));
+        assert_eq!(queue.release_all_except("after").await.unwrap(), 4);
+        let first = queue.lease("after", 9, LONG, everybody()).await.unwrap();
+        let again = queue.lease_again("after", 9, LONG, everybody()).await.unwrap();
+        let exhausted = queue.take_exhausted(9).await.unwrap();
+        let held = |calls: &[LeasedCall]| -> Vec<_> {
+            let of = |held: &LeasedCall| (held.call.activation.as_u128(), held.lease.number, held.attempt);
+            calls.iter().map(of).collect()
+        };
+        assert_eq!(held(&first), [(1, 1, 1), (2, 1, 1)]);
+        assert_eq!(held(&again), [(3, 1, 2)]);
+        assert_eq!(held(&exhausted), [(4, 1, 3), (5, 1, 3)]);
+
+        assert!(queue.put_off(first[0].lease, LONG, "no node").await.unwrap());
+        assert!(queue.begin(first[1].lease).await.unwrap());
+        assert!(queue.complete(first[1].lease).await.unwrap());
+        assert!(queue.begin(again[0].lease).await.unwrap());
+        let failed = Attempt::new(Timestamp::from_millis(7), "it failed");
+        assert!(queue.retry(again[0].lease, failed, LONG, false).await.unwrap());
+        let bounds =
+            DeadLetterBounds { letters: 9, bytes: ByteSize::mib(1), when_full: WhenFull::DropOldest };
+        for call in &exhausted {
+            let reason = DeadLetterReason::AttemptsUsed;
+            assert!(store.dead_letters().bury(call.lease, reason, None, bounds).await.unwrap().kept);
+        }
+        let phase =
+            async |call| queue.find(&guest, ActivationId::from_u128(call)).await.unwrap().unwrap().phase;
+        assert!(matches!(phase(1).await, CallPhase::PutOff { .. }));
+        assert!(matches!(phase(3).await, CallPhase::Delayed(_)));
+        assert_eq!(queue.depth(None).await.unwrap(), 2);
+        drop(queue);
+        store.close().await.unwrap();
     }
 
     #[test]

@@ -40,8 +40,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread. `resync` is called whenever a transaction was lost after some of its writes had
-    /// run.
+    /// Starts the thread. `resync` is called whenever writes that had run, or had failed halfway, were undone.
     pub(crate) fn start(
         connection: Connection,
         resync: impl Fn(&Connection) + Send + 'static,
@@ -153,6 +152,11 @@ impl<T: Send, F: FnMut(&Connection) -> Result<T, StoreError> + Send> Job for Pen
     }
 }
 
+/// Whether a write may have failed halfway. Other errors are answers, and come before anything is written.
+fn is_fault(error: &StoreError) -> bool {
+    matches!(error, StoreError::Full { .. } | StoreError::Failed { .. } | StoreError::Damaged { .. })
+}
+
 /// The thread's own state.
 struct Loop {
     connection: Connection,
@@ -220,6 +224,7 @@ impl Loop {
 
     fn transact_inner(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
         self.statement("BEGIN IMMEDIATE")?;
+        let mut undone = false;
         for job in jobs {
             self.statement("SAVEPOINT job")?;
             if let Err(error) = job.run(&self.connection) {
@@ -228,8 +233,12 @@ impl Loop {
                     return Err(error);
                 }
                 self.statement("ROLLBACK TO job")?;
+                undone |= is_fault(&error);
             }
             self.statement("RELEASE job")?;
+        }
+        if undone {
+            (self.resync)(&self.connection);
         }
         self.statement("COMMIT")
     }

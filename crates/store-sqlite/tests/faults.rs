@@ -13,7 +13,7 @@ use bytes::Bytes;
 use common::{ALL, count, log_files, open, record};
 use flint_model::{Activation, Feed, Timestamp};
 use flint_store::{
-    ActivationQuery, DeadLetterBounds, Expected, Lease, StoreError,
+    ActivationQuery, DeadLetterBounds, Expected, Lease, QueuedCall, StoreError,
     conformance::sample::{LONG, PLENTY, call, everybody, feed, function, inhabit, namespace_name, trigger},
 };
 use flint_store_sqlite::{SqliteStore, StoreConfig};
@@ -544,6 +544,18 @@ async fn a_feed_that_cannot_be_read_holds_up_no_others() {
     store.close().await.unwrap();
 }
 
+/// Makes a letter of a call.
+async fn bury(store: &SqliteStore, call: &QueuedCall) {
+    store.queue().enqueue_begun(call.clone(), "a", LONG).await.unwrap();
+    let bounds = DeadLetterBounds {
+        letters: 9,
+        bytes: flint_model::ByteSize::mib(1),
+        when_full: flint_store::WhenFull::DropOldest,
+    };
+    let (lease, reason) = (Lease::first(call.activation), flint_model::DeadLetterReason::AttemptsUsed);
+    assert!(store.dead_letters().bury(lease, reason, None, bounds).await.unwrap().kept);
+}
+
 #[tokio::test]
 async fn a_dead_letter_that_cannot_be_read_is_left_out_of_lists() {
     let dir = tempfile::tempdir().unwrap();
@@ -551,15 +563,7 @@ async fn a_dead_letter_that_cannot_be_read_is_left_out_of_lists() {
     inhabit(&*store.catalog()).await;
     let letters = [call("guest", 1, 1), call("guest", 2, 1)];
     for letter in &letters {
-        store.queue().enqueue_begun(letter.clone(), "a", LONG).await.unwrap();
-        let bounds = DeadLetterBounds {
-            letters: 9,
-            bytes: flint_model::ByteSize::mib(1),
-            when_full: flint_store::WhenFull::DropOldest,
-        };
-        let reason = flint_model::DeadLetterReason::AttemptsUsed;
-        let lease = Lease::first(letter.activation);
-        assert!(store.dead_letters().bury(lease, reason, None, bounds).await.unwrap().kept);
+        bury(&store, letter).await;
     }
     let database = rusqlite::Connection::open(dir.path().join("flint.db")).unwrap();
     let one = letters[0].activation;
@@ -575,5 +579,33 @@ async fn a_dead_letter_that_cannot_be_read_is_left_out_of_lists() {
     let alone = store.dead_letters().get(&guest, one).await.unwrap_err();
     assert!(matches!(alone, StoreError::Damaged { .. }), "{alone}");
     assert!(store.dead_letters().remove(&guest, one).await.unwrap());
+    store.close().await.unwrap();
+}
+
+/// Counts are kept beside the database, and what fails halfway is undone there.
+#[tokio::test]
+async fn what_is_undone_counts_as_it_did_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 1 << 20);
+    inhabit(&*store.catalog()).await;
+    for at in [1, 2] {
+        bury(&store, &call("guest", at, 1)).await;
+    }
+    let (letters, guest) = (store.dead_letters(), namespace_name("guest"));
+    let before = letters.usage(Some(&guest)).await.unwrap();
+    // The second of two removals fails.
+    let database = rusqlite::Connection::open(dir.path().join("flint.db")).unwrap();
+    let last = "(SELECT count(*) FROM calls) = 1";
+    let failing = format!(
+        "CREATE TRIGGER failing BEFORE DELETE ON calls WHEN {last} BEGIN SELECT RAISE(ABORT, 'no'); END"
+    );
+    database.execute_batch(&failing).unwrap();
+    let failed = letters.remove_some(&guest, None, 9).await.unwrap_err();
+    assert!(matches!(failed, StoreError::Failed { .. }), "{failed}");
+    assert_eq!((before.letters, letters.usage(Some(&guest)).await.unwrap()), (2, before));
+    database.execute_batch("DROP TRIGGER failing").unwrap();
+    assert_eq!(letters.remove_some(&guest, None, 9).await.unwrap(), 2);
+    assert_eq!(letters.usage(Some(&guest)).await.unwrap().letters, 0);
+    drop(letters);
     store.close().await.unwrap();
 }

@@ -225,6 +225,9 @@ pub trait Queue: Send + Sync {
         activation: ActivationId,
     ) -> Result<Option<CallState>, StoreError>;
 
+    /// Those of the calls in [`Self::depth`] that [`Self::lease`] would hand out, of one namespace or of all.
+    async fn waiting_first(&self, namespace: Option<&NamespaceName>) -> Result<usize, StoreError>;
+
     /// Those of the calls in [`Self::depth`] that failed before or were given back, and that nobody holds, of one namespace or of all.
     async fn waiting_again(&self, namespace: Option<&NamespaceName>) -> Result<Waiting, StoreError>;
 

@@ -42,9 +42,8 @@ impl Controller {
         for namespace in self.stores.catalog.namespaces().await? {
             let account = self.accounts.of(&namespace.name);
             account.allow(EffectiveLimits::of(&namespace, &self.config.limits).concurrent_invocations);
-            // Retries take their places when they are leased.
-            let again = queue.waiting_again(Some(&namespace.name)).await?.calls;
-            let first = queue.depth(Some(&namespace.name)).await?.saturating_sub(again);
+            // Retries take their places when they are leased, and exhausted calls need none.
+            let first = queue.waiting_first(Some(&namespace.name)).await?;
             account.inherit(u32::try_from(first).unwrap_or(u32::MAX));
             left += first;
         }
@@ -250,6 +249,7 @@ impl Controller {
     /// `false` if the server stops before the record is kept.
     async fn give_up_one(&self, exhausted: LeasedCall) -> Result<bool, ControllerError> {
         let LeasedCall { call, lease, earlier: attempts, .. } = exhausted;
+        self.accepted.keys.take(call.activation);
         let reason = DeadLetterReason::AttemptsUsed;
         let recorded = self.record_of(&call).await;
         // The last attempt may have ended with a record, without the queue being told.

@@ -42,10 +42,6 @@ pub(crate) fn of_outlived() -> RetryPolicy {
     RetryPolicy { max_attempts: 1, on: FailureKinds::NONE, ..RetryPolicy::default() }
 }
 
-/// Shortest and longest delay of a call that this host cannot run now. After a restart that mends the host, its
-/// calls run within the longest.
-const PUT_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-
 /// How an attempt with this end has failed; `None` if it succeeded.
 pub(super) fn failure(status: Status, timed_out: bool) -> Option<FailureKind> {
     match status {
@@ -88,14 +84,6 @@ pub(super) fn latest(call: &QueuedCall) -> Option<Timestamp> {
 pub(super) fn is_too_old(call: &QueuedCall, now: Timestamp, delay: Duration) -> bool {
     let begins = Timestamp::from_millis(now.as_millis().saturating_add(delay.as_millis() as u64));
     latest(call).is_some_and(|latest| begins > latest)
-}
-
-/// The delay of a call that this host cannot run now, a quarter of its age; `None` if it is not to wait that
-/// long any more, or is older than `most`.
-pub(super) fn put_off(call: &QueuedCall, most: Duration, now: Timestamp) -> Option<Duration> {
-    let age = Duration::from_millis(now.as_millis().saturating_sub(call.accepted.as_millis()));
-    let delay = (age / 4).clamp(PUT_OFF.0, PUT_OFF.1);
-    (age < most && !is_too_old(call, now, delay)).then_some(delay)
 }
 
 #[cfg(test)]
@@ -153,24 +141,6 @@ mod tests {
             prop_assert!(attempt <= max_attempts);
             prop_assert_eq!(reason == DeadLetterReason::AttemptsUsed, attempt == max_attempts);
         }
-    }
-
-    #[test]
-    fn a_call_is_put_off_ever_longer_and_not_for_ever() {
-        let most = Duration::from_secs(86_400);
-        let within = |max_age: Option<Duration>| call(RetryPolicy { max_age, ..RetryPolicy::default() });
-        let after = |call: &QueuedCall, age: u64| {
-            let now = Timestamp::from_millis(call.accepted.as_millis() + age);
-            put_off(call, most, now).map(|delay| delay.as_millis())
-        };
-        let (call, hasty) = (within(None), within(Some(Duration::from_secs(10))));
-        for (age, delay) in
-            [(0, Some(1_000)), (8_000, Some(2_000)), (3_600_000, Some(60_000)), (86_400_000, None)]
-        {
-            assert_eq!(after(&call, age), delay, "{age}");
-        }
-        assert_eq!((after(&hasty, 8_000), after(&hasty, 8_004)), (Some(2_000), None));
-        assert_eq!(put_off(&call, Duration::ZERO, call.accepted), None, "not at all");
     }
 
     #[test]

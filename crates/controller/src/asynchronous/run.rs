@@ -52,7 +52,7 @@ impl Controller {
         let recorded = (recorded || held.call.promised) && held.in_flight.account().check_open().is_ok();
         match end {
             End::Ended(ended) => self.settle(held, recorded, ended).await,
-            End::GivenUp(record, reason) => self.give_up_call(held, recorded, record, reason, false).await,
+            End::GivenUp(record, reason) => self.give_up_call(held, recorded, record, reason, None).await,
             End::PutOff(put_off) => self.put_off(held, put_off).await,
             End::Left => drop(self.accepted.leased().remove(&held.lease)),
             End::Lost => {

@@ -79,19 +79,17 @@ impl Controller {
                 let released = self.let_go(held);
                 match self.stores.queue.retry(released.lease, failed, delay, composition).await {
                     Ok(true) => self.let_wait(released),
-                    // It could not be counted: its lease expires, and the call comes back as one without an
-                    // attempt.
-                    Ok(false) if counted.is_err() => self.left_to_queue(released),
-                    // Its lease has expired meanwhile: the attempt is counted, and the next one may have begun.
-                    Ok(false) => self.let_wait(released),
-                    // Its lease expires, and the call comes back then.
+                    // Its lease has expired meanwhile, or its attempt is not counted.
+                    Ok(false) => self.come_back(released, counted.is_ok()),
                     Err(error) => {
                         tracing::error!(activation = %id, %error, "a failed attempt could not be written down");
-                        self.let_wait(released);
+                        self.come_back(released, counted.is_ok());
                     }
                 }
             }
-            Next::Dead(reason) => self.give_up_call(held, recorded, record, reason, true).await,
+            Next::Dead(reason) => {
+                self.give_up_call(held, recorded, record, reason, Some(counted.is_ok())).await;
+            }
         }
     }
 
@@ -108,31 +106,38 @@ impl Controller {
         self.look_for_more(attempt);
     }
 
-    /// Gives a call up; `record` is that of its last attempt, or of none.
+    /// Gives a call up; `record` is that of its last attempt, or of none. `counted` says whether the queue has
+    /// counted that attempt.
     pub(super) async fn give_up_call(
         &self,
         held: Held,
         recorded: bool,
         mut record: Activation,
         reason: DeadLetterReason,
-        attempted: bool,
+        counted: Option<bool>,
     ) {
-        let Held { call, lease, attempt, in_flight, room, .. } = held;
-        record.cause = record.cause.or(call.cause);
+        record.cause = record.cause.or(held.call.cause);
         let kind = policy::failure(record.response.status, record.timed_out).unwrap_or(FailureKind::Platform);
-        let failed = attempted.then(|| Attempt::new(record.start, ended_by(kind, &record)));
+        let failed = counted.map(|_| Attempt::new(record.start, ended_by(kind, &record)));
         record.annotations.set(DEAD_LETTER, reason.as_str());
         if recorded && !self.keep(record).await {
-            self.accepted.leased().remove(&lease);
+            self.accepted.leased().remove(&held.lease);
             return;
         }
-        if let Err(error) = self.bury(&call, lease, reason, failed).await {
-            // It stays in the queue, and is found again when its lease expires or the server restarts.
-            tracing::error!(activation = %call.activation, %error, "a dead letter could not be kept");
+        let (id, attempt) = (held.call.activation, held.attempt);
+        match self.bury(&held.call, held.lease, reason, failed).await {
+            Ok(()) => {
+                self.accepted.leased().remove(&held.lease);
+                drop(held);
+                self.look_for_more(attempt);
+            }
+            // It is found again when its lease expires or the server restarts.
+            Err(error) => {
+                tracing::error!(activation = %id, %error, "a dead letter could not be kept");
+                let released = self.let_go(held);
+                self.come_back(released, counted == Some(true));
+            }
         }
-        self.accepted.leased().remove(&lease);
-        drop((in_flight, room));
-        self.look_for_more(attempt);
     }
 
     /// Makes a dead letter of a call whose record is appended.
@@ -207,6 +212,15 @@ impl Controller {
     pub(super) fn let_wait(&self, released: Released) {
         drop(released);
         self.accepted.hungry.notify_one();
+    }
+
+    /// Leaves the call to the durable queue, which could not be told what has become of it: its lease expires,
+    /// and it comes back. Without an attempt `counted` it comes as it was leased.
+    fn come_back(&self, released: Released, counted: bool) {
+        match counted {
+            true => self.let_wait(released),
+            false => self.left_to_queue(released),
+        }
     }
 
     /// Leaves the call to the durable queue, as it was before it was leased.

@@ -112,7 +112,7 @@ impl Controller {
         // A caller that is still waiting does not need this signal.
         let _ = taken.send(());
         let Ok(mut record) = self.run_composition(&whose, progress, None).await else {
-            // Whoever leases it next resumes it.
+            // The server is stopping, since what a caller waits for is never put off. Its next run resumes it.
             self.accepted.leased().remove(&lease);
             place.leave_to_queue(true);
             return Ok(Answer::Accepted(id));

@@ -26,5 +26,6 @@ mod secrets;
 mod sequences;
 mod shortages;
 mod strategies;
+mod told_late;
 mod trigger_model;
 mod versions;

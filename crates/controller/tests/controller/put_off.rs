@@ -1,6 +1,6 @@
 //! Accepted calls that this host cannot run at present wait for it, by a clock that the test moves.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use flint_model::{ActivationId, DeadLetterReason, Status, Timestamp};
 use flint_store::CallPhase;
@@ -92,6 +92,31 @@ async fn calls_that_are_put_off_leave_half_of_what_may_wait_to_retries() {
     metric(&server, "flint_async_retried_total", 2).await;
     let id = accept(&server, "f").await;
     assert_eq!(letter(&server, id).await.reason, DeadLetterReason::TooManyWaiting);
+    places_are_free(&server).await;
+    server.stop().await;
+}
+
+/// No wait brings the code back: a deploy does.
+#[tokio::test]
+async fn a_call_whose_code_is_lost_is_not_put_off_and_is_redriven_once_it_is_deployed_again() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
+    let server = start(dir.path(), &clock).await;
+    deploy(&server, "f", "echo", json!(0)).await;
+    assert!(server.blobs().collect(&[], Duration::ZERO).await.unwrap() > 0);
+    server.stop().await;
+
+    let server = start(dir.path(), &clock).await;
+    let id = accept(&server, "f").await;
+    let lost = record(&server, id).await;
+    let result = result(&lost);
+    let cause = result["cause"].as_str().unwrap();
+    assert!(cause.contains("is missing from the store: deploy it again"), "{cause}");
+    assert_eq!(letter(&server, id).await.reason, DeadLetterReason::AttemptsUsed);
+    metric(&server, "flint_async_put_off_total", 0).await;
+    deploy(&server, "f", "echo", json!(0)).await;
+    let guest = server.guest().await;
+    let redriven = server.controller.redrive(&guest, &guest.namespace.name, id, "t", None).await.unwrap();
+    assert_eq!(record(&server, redriven.activation).await.response.status, Status::Success);
     places_are_free(&server).await;
     server.stop().await;
 }

@@ -11,9 +11,7 @@ use serde_json::json;
 use crate::support::{
     ManualClock, Server,
     composing::{BLOCKING, invocation, sequence},
-    config, eventually,
-    gated::Gated,
-    places_are_free,
+    config, eventually, places_are_free,
     retrying::{
         accept, accept_as, attempts, deploy, letter, letters, metric, minutes, record, result, start, waiting,
     },
@@ -92,49 +90,7 @@ async fn a_start_that_fails_is_an_attempt_and_comes_after_its_back_off() {
     server.stop().await;
 }
 
-/// A back-off can be over before the attempt's own task has learnt that it began.
-#[tokio::test]
-async fn a_call_that_is_due_again_at_once_is_run_with_its_key() {
-    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
-    let server = Server::start_gated(dir.path(), config(), &gated).await;
-    let policy = json!({"retries": 1, "backoff": "1ms", "max_backoff": "1ms"});
-    deploy(&server, "f", "fails developer 1", policy).await;
-    let learns = gated.hold_retries().await;
-    let id = accept(&server, "f").await;
-    let record = record(&server, id).await;
-    let known = json!({"activation": id.to_string(), "apiKey": "the key", "times": 2});
-    assert_eq!((result(&record), record.attempts.len()), (known, 1));
-    drop(learns);
-    metric(&server, "flint_async_queue_depth", 0).await;
-    places_are_free(&server).await;
-    server.stop().await;
-}
-
-/// A failed attempt that is written after its lease has expired is not the one that has begun since.
-#[tokio::test]
-async fn a_failure_that_comes_late_ends_no_later_attempt() {
-    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
-    let mut config = config();
-    config.asynchronous.lease = Duration::from_secs(1);
-    let server = Server::start_gated(dir.path(), config, &gated).await;
-    deploy(&server, "f", "fails developer 9", json!(5)).await;
-    let written = gated.hold_failures().await;
-    let id = accept(&server, "f").await;
-    let queue = server.queue();
-    let next = eventually("the next attempt", || async {
-        queue.lease_again("another", 1, sample::LONG, sample::everybody()).await.unwrap().pop()
-    })
-    .await;
-    assert_eq!((next.call.activation, next.attempt), (id, 2));
-    assert!(queue.begin(next.lease).await.unwrap());
-    drop(written);
-    places_are_free(&server).await;
-    let state = queue.find(&next.call.namespace, id).await.unwrap().unwrap();
-    assert_eq!((state.phase, state.begun, state.attempts.len()), (CallPhase::Running, 2, 1));
-    server.stop().await;
-}
-
-/// Nor a server that stood still for longer than its leases last.
+/// A server may stand still for longer than its leases last.
 #[tokio::test]
 async fn a_clock_that_jumps_takes_no_call_away_that_runs() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));

@@ -1,7 +1,11 @@
-//! A queue that hears of failed attempts late, or answers late, when it is told so.
+//! A queue that hears of failed attempts late, answers late, or has no room to write, when it is told so.
 
 use std::{
-    sync::{Arc, Mutex},
+    collections::HashSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -18,6 +22,10 @@ pub struct Gated {
     before: tokio::sync::Mutex<()>,
     /// Held while nobody is to learn that its failed attempt is written.
     gate: tokio::sync::Mutex<()>,
+    /// Whether its disk is full.
+    full: AtomicBool,
+    /// What was refused for that reason.
+    refused: Mutex<HashSet<&'static str>>,
 }
 
 impl Gated {
@@ -29,6 +37,24 @@ impl Gated {
     /// Keeps failed attempts from being written until what is given back is dropped.
     pub async fn hold_failures(&self) -> MutexGuard<'_, ()> {
         self.before.lock().await
+    }
+
+    /// Refuses to count attempts, to write their failures and to hand out exhausted calls, while `full`.
+    pub fn fill(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
+    }
+
+    /// Whether it has refused the method of that name.
+    pub fn has_refused(&self, method: &str) -> bool {
+        self.refused.lock().unwrap().contains(method)
+    }
+
+    fn room_to(&self, method: &'static str) -> Result<(), StoreError> {
+        if !self.full.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.refused.lock().unwrap().insert(method);
+        Err(StoreError::Full { what: method.to_owned() })
     }
 
     pub(super) fn stand_before(&self, queue: Arc<dyn Queue>) {
@@ -49,6 +75,16 @@ macro_rules! gated {
                 self.queue().$name($($argument),*).await
             })*
 
+            async fn begin(&self, lease: Lease) -> Result<bool, StoreError> {
+                self.room_to("begin")?;
+                self.queue().begin(lease).await
+            }
+
+            async fn take_exhausted(&self, limit: usize) -> Result<Vec<LeasedCall>, StoreError> {
+                self.room_to("take_exhausted")?;
+                self.queue().take_exhausted(limit).await
+            }
+
             async fn retry(
                 &self,
                 lease: Lease,
@@ -57,6 +93,7 @@ macro_rules! gated {
                 anew: bool,
             ) -> Result<bool, StoreError> {
                 drop(self.before.lock().await);
+                self.room_to("retry")?;
                 let written = self.queue().retry(lease, failed, delay, anew).await;
                 drop(self.gate.lock().await);
                 written
@@ -77,14 +114,13 @@ gated! {
     fn lease(owner: &str, limit: usize, lease: Duration, places: Places) -> Vec<LeasedCall>;
     fn lease_again(owner: &str, limit: usize, lease: Duration, places: Places) -> Vec<LeasedCall>;
     fn next_due() -> Option<Timestamp>;
-    fn begin(lease: Lease) -> bool;
     fn extend(leases: &[Lease], time: Duration) -> usize;
     fn complete(lease: Lease) -> bool;
     fn give_back(lease: Lease, delay: Duration) -> bool;
     fn put_off(lease: Lease, delay: Duration, why: &str) -> bool;
     fn release_all_except(owner: &str) -> usize;
-    fn take_exhausted(limit: usize) -> Vec<LeasedCall>;
     fn find(namespace: &NamespaceName, activation: ActivationId) -> Option<CallState>;
+    fn waiting_first(namespace: Option<&NamespaceName>) -> usize;
     fn waiting_again(namespace: Option<&NamespaceName>) -> Waiting;
     fn unreadable() -> usize;
     fn depth(namespace: Option<&NamespaceName>) -> usize;

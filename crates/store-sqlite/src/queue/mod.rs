@@ -361,6 +361,10 @@ impl Queue for SqliteQueue {
         self.writer.run("looking up a call", find).await
     }
 
+    async fn waiting_first(&self, namespace: Option<&NamespaceName>) -> Result<usize, StoreError> {
+        Ok(self.tally.waiting_first(namespace))
+    }
+
     async fn waiting_again(&self, namespace: Option<&NamespaceName>) -> Result<Waiting, StoreError> {
         Ok(self.tally.waiting_again(namespace))
     }

@@ -21,6 +21,8 @@ pub(crate) struct Tally(Mutex<HashMap<String, Counts>>);
 struct Counts {
     /// Calls that are not dead letters.
     live: usize,
+    /// Of these, the ones without an attempt that nobody has.
+    first: usize,
     again: Waiting,
     dead: DeadLetterUsage,
     unreadable: usize,
@@ -49,6 +51,9 @@ impl Counts {
             return;
         }
         count(&mut self.live);
+        if state == state::DUE {
+            count(&mut self.first);
+        }
         if state == state::DELAYED || state == state::DUE_AGAIN {
             count(&mut self.again.calls);
             bytes(&mut self.again.bytes);
@@ -123,6 +128,10 @@ impl Tally {
     /// Calls put aside, of all namespaces.
     pub(super) fn unreadable(&self) -> usize {
         self.of(None, |counts| counts.unreadable).into_iter().sum()
+    }
+
+    pub(super) fn waiting_first(&self, namespace: Option<&NamespaceName>) -> usize {
+        self.of(namespace, |counts| counts.first).into_iter().sum()
     }
 
     pub(super) fn waiting_again(&self, namespace: Option<&NamespaceName>) -> Waiting {

@@ -123,7 +123,7 @@ macro_rules! conformance_suite {
             a_completed_call_is_forgotten, a_lease_that_is_over_does_nothing, values_survive);
         $crate::conformance_suite!(@ $driver, retries, queue:
             namespaces_take_turns, failed_calls_stand_apart, who_has_no_place_takes_no_turn, the_next_delay_is_known,
-            what_waits_again_is_counted,
+            what_waits_for_its_first_attempt_is_counted, what_waits_again_is_counted,
             a_call_is_given_back, it_is_known_why_a_call_is_put_off, a_call_may_be_begun_when_it_is_accepted, a_call_is_found_where_it_is, policies_survive);
         $crate::conformance_suite!(@ $driver, activation_log, activations:
             a_record_is_seen_at_once, a_list_is_in_order_and_paged, filters_agree_with_a_plain_list,

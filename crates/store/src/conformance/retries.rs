@@ -129,6 +129,24 @@ pub async fn the_next_delay_is_known(queue: &dyn Queue) {
     assert_eq!(queue.next_due().await.unwrap(), Some(end), "what is leased is not awaited");
 }
 
+/// What waits for its first attempt is counted; what is held, has failed before or is exhausted is not.
+pub async fn what_waits_for_its_first_attempt_is_counted(queue: &dyn Queue) {
+    let guest = namespace_name("guest");
+    let waiting = || async { queue.waiting_first(Some(&guest)).await.unwrap() };
+    failed(queue, &call("guest", 1, 9), Duration::ZERO).await;
+    queue.enqueue_begun(call("guest", 2, 1), "a", LONG).await.unwrap();
+    assert_eq!(waiting().await, 0);
+    for namespace in ["guest", "guest", "other"] {
+        queue.enqueue_due(call(namespace, 3, 9)).await.unwrap();
+    }
+    assert_eq!((waiting().await, queue.waiting_first(None).await.unwrap()), (2, 3));
+    let guests: crate::Places = Arc::new(|name| usize::from(name.as_str() == "guest"));
+    assert_eq!(queue.lease("a", 9, LONG, guests).await.unwrap().len(), 1);
+    assert_eq!(waiting().await, 1);
+    queue.release_all_except("b").await.unwrap();
+    assert_eq!((waiting().await, queue.depth(Some(&guest)).await.unwrap()), (2, 4));
+}
+
 /// What waits after a failure is counted, by calls and bytes; what is held or was not attempted is not.
 pub async fn what_waits_again_is_counted(queue: &dyn Queue) {
     let guest = namespace_name("guest");

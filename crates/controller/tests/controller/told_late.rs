@@ -1,0 +1,103 @@
+//! The queue is told of failed attempts late, answers late, or cannot be told.
+
+use std::{sync::Arc, time::Duration};
+
+use flint_model::Status;
+use flint_store::{CallPhase, conformance::sample};
+use serde_json::json;
+
+use crate::support::{
+    Server, config, eventually,
+    gated::Gated,
+    places_are_free,
+    retrying::{accept, deploy, metric, record, result},
+};
+
+/// A back-off can be over before the attempt's own task has learnt that it began.
+#[tokio::test]
+async fn a_call_that_is_due_again_at_once_is_run_with_its_key() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let server = Server::start_gated(dir.path(), config(), &gated).await;
+    let policy = json!({"retries": 1, "backoff": "1ms", "max_backoff": "1ms"});
+    deploy(&server, "f", "fails developer 1", policy).await;
+    let learns = gated.hold_retries().await;
+    let id = accept(&server, "f").await;
+    let record = record(&server, id).await;
+    let known = json!({"activation": id.to_string(), "apiKey": "the key", "times": 2});
+    assert_eq!((result(&record), record.attempts.len()), (known, 1));
+    drop(learns);
+    metric(&server, "flint_async_queue_depth", 0).await;
+    places_are_free(&server).await;
+    server.stop().await;
+}
+
+/// A failed attempt that is written after its lease has expired is not the one that has begun since.
+#[tokio::test]
+async fn a_failure_that_comes_late_ends_no_later_attempt() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let mut config = config();
+    config.asynchronous.lease = Duration::from_secs(1);
+    let server = Server::start_gated(dir.path(), config, &gated).await;
+    deploy(&server, "f", "fails developer 9", json!(5)).await;
+    let written = gated.hold_failures().await;
+    let id = accept(&server, "f").await;
+    let queue = server.queue();
+    let next = eventually("the next attempt", || async {
+        queue.lease_again("another", 1, sample::LONG, sample::everybody()).await.unwrap().pop()
+    })
+    .await;
+    assert_eq!((next.call.activation, next.attempt), (id, 2));
+    assert!(queue.begin(next.lease).await.unwrap());
+    drop(written);
+    places_are_free(&server).await;
+    let state = queue.find(&next.call.namespace, id).await.unwrap().unwrap();
+    assert_eq!((state.phase, state.begun, state.attempts.len()), (CallPhase::Running, 2, 1));
+    server.stop().await;
+}
+
+/// An exhausted call runs no more: it only waits until it can be given up.
+#[tokio::test]
+async fn what_cannot_be_given_up_at_the_start_takes_no_place() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let server = Server::start(dir.path(), config()).await;
+    deploy(&server, "f", "wait", json!(0)).await;
+    accept(&server, "f").await;
+    let runs = || async { (!server.executor.calls_of("guest/f").is_empty()).then_some(()) };
+    eventually("its only attempt", runs).await;
+    server.die();
+    gated.fill(true);
+    let server = Server::start_gated(dir.path(), config(), &gated).await;
+    metric(&server, "flint_async_queue_depth", 1).await;
+    assert!(gated.has_refused("take_exhausted"));
+    assert_eq!(server.controller.calls_in_flight(), 0);
+    server.stop().await;
+}
+
+/// As on a full disk. It comes back as a call without an attempt, which has its place already.
+#[tokio::test]
+async fn a_call_whose_attempt_cannot_be_counted_keeps_its_place() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let mut config = config();
+    config.asynchronous.lease = Duration::from_secs(1);
+    let server = Server::start_gated(dir.path(), config, &gated).await;
+    deploy(&server, "other", "wait", json!(null)).await;
+    accept(&server, "other").await;
+    let runs = || async { (!server.executor.calls_of("guest/other").is_empty()).then_some(()) };
+    eventually("another call", runs).await;
+    deploy(&server, "f", "init-platform no memory", json!(5)).await;
+    gated.fill(true);
+    let id = accept(&server, "f").await;
+    eventually("the failure", || async { gated.has_refused("retry").then_some(()) }).await;
+    assert!(gated.has_refused("begin"));
+    deploy(&server, "f", "echo", json!(null)).await;
+    gated.fill(false);
+    assert_eq!(record(&server, id).await.response.status, Status::Success);
+    metric(&server, "flint_async_queue_depth", 1).await;
+    assert_eq!(server.controller.calls_in_flight(), 1, "the other one's");
+    eventually("its end", || async {
+        server.executor.go();
+        (server.controller.calls_in_flight() == 0).then_some(())
+    })
+    .await;
+    server.stop().await;
+}
