@@ -57,11 +57,13 @@ impl Controller {
     }
 
     pub(crate) async fn feed(self: Arc<Self>) {
-        let mut look_for_exhausted = true;
+        let (mut look_for_exhausted, mut looked) = (true, Instant::now());
         loop {
             let fed = async {
-                if look_for_exhausted {
+                // Under load there may never be a moment without something else to do.
+                if look_for_exhausted || looked.elapsed() >= LOOK.1 {
                     self.try_to_give_up_exhausted().await;
+                    looked = Instant::now();
                 }
                 self.lease_some().await?;
                 Ok::<_, ControllerError>(self.stores.queue.next_due().await?)
@@ -179,7 +181,10 @@ impl Controller {
             let without_place = leased.lease;
             if !self.hold_leased(leased, rooms, |account| account.admit_again(at_once)) {
                 // Another call has taken the place meanwhile.
-                self.stores.queue.give_back(without_place, NO_PLACE).await?;
+                if let Err(error) = self.stores.queue.give_back(without_place, NO_PLACE).await {
+                    let id = without_place.activation;
+                    tracing::error!(activation = %id, %error, "a retry comes back only when its lease expires");
+                }
             }
         }
         Ok(count)
