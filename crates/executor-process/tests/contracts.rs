@@ -307,7 +307,7 @@ async fn an_http_server_may_answer_without_its_request() {
         let invoked = instance.invoke(request("POST", "/unread", Body::Stream(body))).await;
         let Invoked::Done { result, end } = invoked else { panic!("{invoked:?}") };
         assert_eq!((result.unwrap().body.len(), end.reusable), (0, true));
-        let let_go = tokio::time::timeout(std::time::Duration::from_secs(20), feeding).await;
+        let let_go = tokio::time::timeout(std::time::Duration::from_secs(60), feeding).await;
         let_go.expect("nobody is left to wait for").unwrap();
     }
     // A connection with nothing left on it is kept, where the next request comes soon.
@@ -367,11 +367,19 @@ async fn what_a_server_writes_between_two_calls_is_not_the_second_ones() {
         };
         end.logs.into_iter().map(|line| line.text).collect::<Vec<_>>()
     };
+    let mut tries = 0;
     for _ in 0..2 {
-        assert_eq!(logs("/trailing/0.05").await[0], "serving /trailing/0.05");
-        // Until that has been written.
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        assert_eq!(logs("/").await, ["serving /"]);
+        loop {
+            assert!(logs("/trailing/0.05").await.contains(&"serving /trailing/0.05".to_owned()));
+            // Until that has been written, unless the machine is too busy for it: then it is during the second call.
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            let second = logs("/").await;
+            if second == ["serving /"] {
+                break;
+            }
+            tries += 1;
+            assert!(tries < 10, "{second:?}");
+        }
     }
     // A line that follows the answer at once is the call's, unless the machine is too busy for it.
     let mut tries = 0;

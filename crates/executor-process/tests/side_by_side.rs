@@ -60,7 +60,7 @@ import asyncio, sys, threading, time
 barrier = threading.Barrier(8)
 def main(args):
     n, lines = args["n"], args["lines"]
-    barrier.wait(30)
+    barrier.wait(120)
     def work(start, end):
         for line in range(start, end):
             sys.stdout.write(f"{n} ")

@@ -112,7 +112,11 @@ async fn a_long_answer_to_a_request_stays_in_the_instance_until_it_is_taken() {
     house.until_no_guest().await;
 
     // Who does not take it loses it at the deadline.
-    let invoked = instance.invoke(request(SHORT)).await;
+    let mut invoked = instance.invoke(request(SHORT)).await;
+    if !matches!(invoked, Invoked::Streaming { .. }) {
+        // The machine was too busy for it to begin by then.
+        invoked = instance.invoke(request(30 * SHORT)).await;
+    }
     let Invoked::Streaming { body, end, .. } = invoked else { panic!("no stream: {invoked:?}") };
     assert_eq!(end.await.unwrap().fault, Some(Fault::Deadline));
     drop(body);

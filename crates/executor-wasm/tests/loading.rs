@@ -109,9 +109,11 @@ async fn occupy(house: &Arc<House>, count: usize) -> Vec<JoinHandle<Done>> {
         let house = Arc::clone(house);
         holding.push(tokio::spawn(async move { called(&house, &endless, AMPLE).await }));
     }
-    while house.executor.live() < count || loaded(house) < count {
+    // An instance has its code in use; who has a place only may not have asked for it yet.
+    while house.executor.slots().unwrap().in_use < count as u64 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+    assert!(loaded(house) >= count);
     holding
 }
 
@@ -249,9 +251,13 @@ async fn what_is_removed_is_unloaded_once_its_last_call_is_over() {
     calling.abort();
     assert!(calling.await.unwrap_err().is_cancelled());
     house.until_no_guest().await;
+    // The thread that ends the call gives its place back first.
+    while !mappings(&house).is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     house.executor.collect(&[]).await;
     let left = fs::read_dir(house.folder.path()).unwrap().map(|entry| entry.unwrap().path());
-    assert_eq!((mappings(&house).len(), left.filter(|path| path.is_file()).count()), (0, 0));
+    assert_eq!(left.filter(|path| path.is_file()).count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -49,7 +49,9 @@ async fn a_call_whose_runtime_is_missing_waits_for_it_without_attempts() {
     assert!(result(&late)["cause"].as_str().unwrap().contains("no node was found"), "{late:?}");
     assert_eq!(letter(&server, hasty).await.reason, DeadLetterReason::TooOld);
     let patient = [accept(&server, "f").await, accept(&server, "s").await];
+    // It is counted before the queue has it, and until then the clock must not move.
     metric(&server, "flint_async_put_off_total", 3).await;
+    waiting(&server, 2).await;
     clock.advance(1_000);
     metric(&server, "flint_async_put_off_total", 5).await;
     waiting(&server, 2).await;
@@ -62,6 +64,7 @@ async fn a_call_whose_runtime_is_missing_waits_for_it_without_attempts() {
     let server = Server::start_without_runtimes(dir.path(), minutes(), by()).await;
     clock.advance(60_000);
     metric(&server, "flint_async_put_off_total", 2).await;
+    waiting(&server, 2).await;
     server.executor.find_runtimes();
     clock.advance(60_000);
     for id in patient {

@@ -46,12 +46,15 @@ async fn a_failure_that_comes_late_ends_no_later_attempt() {
         queue.lease_again("another", 1, sample::LONG, sample::everybody()).await.unwrap().pop()
     })
     .await;
-    assert_eq!((next.call.activation, next.attempt), (id, 2));
+    // The second one, unless the server looked for expired leases in between: then its second one is late as well.
+    let late = next.attempt - 1;
+    assert_eq!((next.call.activation, late > 0), (id, true));
     assert!(queue.begin(next.lease).await.unwrap());
     drop(written);
     places_are_free(&server).await;
     let state = queue.find(&next.call.namespace, id).await.unwrap().unwrap();
-    assert_eq!((state.phase, state.begun, state.attempts.len()), (CallPhase::Running, 2, 1));
+    let begun = (state.begun, state.attempts.len());
+    assert_eq!((state.phase, begun), (CallPhase::Running, (late + 1, late as usize)));
     server.stop().await;
 }
 

@@ -338,7 +338,7 @@ mod tests {
     /// Makes a change and waits for it to be seen.
     async fn seen(changes: &mut Changes, change: impl FnOnce()) -> bool {
         change();
-        tokio::time::timeout(Duration::from_secs(10), changes.next()).await.is_ok()
+        tokio::time::timeout(Duration::from_secs(60), changes.next()).await.is_ok()
     }
 
     #[tokio::test]
