@@ -293,6 +293,20 @@ async fn what_components_open_is_bounded() {
     }
 }
 
+const POLL: &str = include_str!("modules/poll.wat");
+
+#[tokio::test]
+async fn what_a_component_waits_for_is_bounded() {
+    let house = house(None);
+    let poll = async |count: &str| {
+        call(&house, Contract::WasiCommand, &wat(&POLL.replace("COUNT", count)), "", |_| {}).await
+    };
+    let most = poll("2000").await;
+    assert!(most.result.is_ok(), "{most:?}");
+    let more = poll("2001").await;
+    assert!(more.told().contains("2001 handles, more than the 2000"), "{more:?}");
+}
+
 const HEADS: &str = include_str!("modules/heads.wat");
 
 #[tokio::test]

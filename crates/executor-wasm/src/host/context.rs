@@ -27,7 +27,7 @@ use crate::tenant::Tenant;
 const MOST_RANDOM: u64 = 1 << 20;
 /// Most handles that a guest has at a time: streams, requests, buckets. The objects behind them take the
 /// server's memory.
-const MOST_HANDLES: usize = 2_000;
+pub(super) const MOST_HANDLES: usize = 2_000;
 /// The same for a guest that can open files, each of which takes one of the server's descriptors.
 const MOST_WITH_FILES: usize = 512;
 /// The same for a core module, whose only handles are files and its streams.

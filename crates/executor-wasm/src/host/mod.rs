@@ -14,6 +14,7 @@ mod key_value;
 mod linker;
 mod logs;
 mod no_files;
+mod polls;
 mod turns;
 mod unchanged;
 
