@@ -12,6 +12,7 @@ mod grants;
 mod http;
 mod key_value;
 mod linker;
+mod lists;
 mod logs;
 mod no_files;
 mod polls;
