@@ -9,14 +9,14 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
 
 use flint_model::NamespaceName;
-use flint_shares::Shares;
+use flint_shares::Rounds;
 use tokio::{
     runtime::{Builder, Runtime},
     time::timeout_at,
@@ -43,22 +43,23 @@ pub(crate) enum Cut {
 pub(crate) struct LongWork {
     /// `Some` until it is dropped.
     runtime: Option<Runtime>,
-    /// The threads. A namespace's calls wait for each other first, so that of many no more wait for a thread than
-    /// there are threads.
-    turns: Arc<Shares<NamespaceName>>,
+    /// As many at once as there are threads to compute.
+    turns: Rounds<NamespaceName>,
 }
 
 impl LongWork {
     pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
         let threads = threads.max(1);
         let runtime = Builder::new_multi_thread()
-            .worker_threads(threads)
+            // One computes nothing: what is woken or new lines up, and connections go on, while all others compute.
+            .worker_threads(threads + 1)
             .max_blocking_threads(threads.max(LEAST_FILE_THREADS))
+            // By default a thread looks after every 61st poll for what gave way to it, and a poll lasts up to a tick.
+            .event_interval(1)
             .thread_name("wasm-long")
             .enable_all()
             .build()?;
-        let threads = u32::try_from(threads).unwrap_or(u32::MAX);
-        Ok(Self { runtime: Some(runtime), turns: Arc::new(Shares::new(threads, threads)) })
+        Ok(Self { runtime: Some(runtime), turns: Rounds::new(threads) })
     }
 
     /// Runs `work` to its end or its deadline, at which it is dropped as soon as it yields. `whose` is the namespace
@@ -86,7 +87,7 @@ impl LongWork {
             Ok(None) => {}
         }
         let Some(runtime) = &self.runtime else { return Err(Cut::Lost) };
-        let in_turns = in_turns(Arc::clone(&self.turns), whose.clone(), work);
+        let in_turns = in_turns(self.turns.clone(), whose.clone(), work);
         let mut task = AbortOnDrop(runtime.spawn(in_turns));
         match timeout_at(deadline, &mut task.0).await {
             Err(_) => Err(Cut::Deadline),
@@ -115,35 +116,58 @@ impl<T> Drop for AbortOnDrop<T> {
 }
 
 /// Polls work in its namespace's turns only.
-async fn in_turns<T>(turns: Arc<Shares<NamespaceName>>, whose: NamespaceName, mut work: Work<T>) -> T {
+async fn in_turns<T>(turns: Rounds<NamespaceName>, whose: NamespaceName, mut work: Work<T>) -> T {
+    let mut place = turns.line_up(&whose);
     loop {
-        let turn = turns.take(&whose, 1).await;
-        // A thread polls one task at a time: a turn that ended with the poll it began in would be there for whoever
-        // is polled next, and calls would have turns as they stand in the runtime's queue, each one as many as another.
-        behind_others().await;
-        let polled = poll_once(&mut work).await;
-        drop(turn);
+        let turn = place.turn().await;
+        let (polled, woken) = poll_watched(&mut work).await;
         if let Poll::Ready(done) = polled {
             return done;
         }
-        until_woken().await;
+        if woken.is_woken() {
+            // It could go on at once, so it lines up before another gets its turn. Whoever is polled first has no
+            // more turns by that.
+            place = turns.line_up(&whose);
+            drop(turn);
+        } else {
+            drop(turn);
+            poll_fn(|_| if woken.is_woken() { Poll::Ready(()) } else { Poll::Pending }).await;
+            place = turns.line_up(&whose);
+        }
     }
 }
 
-/// Ready once what else is in the runtime's queue was polled.
-async fn behind_others() {
-    poll_fn(|cx| {
-        cx.waker().wake_by_ref();
-        Poll::Ready(())
-    })
-    .await;
-    until_woken().await;
+/// Knows whether work was woken since it was polled. Its task is woken with it.
+struct Woken {
+    is_woken: AtomicBool,
+    task: Waker,
 }
 
-/// Ready once the task is woken, by whatever it polled before.
-async fn until_woken() {
-    let mut waited = false;
-    poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+impl Woken {
+    fn is_woken(&self) -> bool {
+        self.is_woken.load(Ordering::Acquire)
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
+}
+
+/// Polls once with a waker that can be asked.
+async fn poll_watched<T>(work: &mut Work<T>) -> (Poll<T>, Arc<Woken>) {
+    poll_fn(|cx| {
+        let woken = Arc::new(Woken { is_woken: AtomicBool::new(false), task: cx.waker().clone() });
+        let polled = work.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(&woken))));
+        Poll::Ready((polled, woken))
+    })
+    .await
 }
 
 /// Polls once with the caller's waker.
@@ -192,7 +216,8 @@ impl<F: Future + Unpin> Future for Metered<F> {
 #[cfg(test)]
 mod tests {
     use std::{
-        sync::{Mutex, atomic::AtomicUsize},
+        collections::{HashSet, VecDeque},
+        sync::{Mutex, atomic::AtomicUsize, mpsc},
         time::Instant,
     };
 
@@ -200,6 +225,7 @@ mod tests {
     use tokio::task::{spawn_blocking, yield_now};
 
     use super::*;
+    use crate::state::step_aside;
 
     /// That of a call which has run for long.
     fn overstayed() -> Arc<Pace> {
@@ -219,7 +245,7 @@ mod tests {
                 for _ in 0..polls {
                     polled.lock().unwrap().push(is_other);
                     // As a guest does at a tick: it could go on at once.
-                    behind_others().await;
+                    step_aside().await;
                 }
             })
         };
@@ -234,7 +260,76 @@ mod tests {
         let places: Vec<_> = (0..polled.len()).filter(|place| polled[*place]).collect();
         // The first time it is polled where it is called.
         let between: Vec<_> = places[1..].windows(2).map(|pair| pair[1] - pair[0] - 1).collect();
-        assert!(between.iter().all(|others| *others < 20), "{between:?}");
+        assert!(between.iter().all(|others| *others <= 1), "{between:?}");
+    }
+
+    #[tokio::test]
+    async fn on_several_threads_each_namespace_has_a_turn_in_each_round() {
+        const THREADS: usize = 2;
+        /// Of each of two namespaces; a third one has one more.
+        const CALLS: usize = 8;
+        let (long, pace) = (LongWork::start(THREADS).unwrap(), overstayed());
+        let names: [NamespaceName; 3] = ["a", "b", "other"].map(|name| name.parse().unwrap());
+        let (begin, begun) = mpsc::channel();
+        let computing = |number: usize| -> Work<()> {
+            let begin = begin.clone();
+            Box::pin(async move {
+                for _ in 0..usize::MAX {
+                    // The first time it is polled where it is called.
+                    step_aside().await;
+                    let (end, ended) = mpsc::channel::<()>();
+                    // Once the test is over nobody is told.
+                    let _ = begin.send((number, end));
+                    let _ = ended.recv();
+                }
+            })
+        };
+        // Ends the oldest of the polls that are under way, so that one begins, again and again.
+        let watching = spawn_blocking(move || {
+            let (mut under_way, mut seen, mut order) = (VecDeque::new(), HashSet::new(), Vec::new());
+            while order.len() < 40 {
+                let (number, end) = begun.recv().unwrap();
+                under_way.push_back(end);
+                seen.insert(number);
+                // Before that, some have not lined up yet.
+                if seen.len() == 2 * CALLS + 1 {
+                    order.push(number / CALLS);
+                }
+                if under_way.len() == THREADS {
+                    under_way.pop_front();
+                }
+            }
+            order
+        });
+        let calls =
+            (0..=2 * CALLS).map(|number| long.drive(computing(number), &pace, &names[number / CALLS]));
+        let order = tokio::select! {
+            biased;
+            _ = join_all(calls) => panic!("they do not end"),
+            order = watching => order.unwrap(),
+        };
+        let places: Vec<_> = (0..order.len()).filter(|place| order[*place] == 2).collect();
+        // While it computes, one of the others begins; then one of each.
+        assert!(places.len() > 5 && places.windows(2).all(|pair| pair[1] - pair[0] == 4), "{order:?}");
+    }
+
+    #[tokio::test]
+    async fn who_is_cut_leaves_its_turn_to_others() {
+        let long = LongWork::start(1).unwrap();
+        let guest = "guest".parse().unwrap();
+        let computing = |polls: usize| -> Work<()> {
+            Box::pin(async move {
+                for _ in 0..polls {
+                    step_aside().await;
+                }
+            })
+        };
+        let late = Pace::until(Instant::now());
+        late.overstay();
+        for _ in 0..3 {
+            assert_eq!(long.drive(computing(usize::MAX), &late, &guest).await, Err(Cut::Deadline));
+        }
+        assert_eq!(long.drive(computing(9), &overstayed(), &guest).await, Ok(()));
     }
 
     #[tokio::test]

@@ -2,7 +2,10 @@
 
 use std::{
     future::poll_fn,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -52,8 +55,8 @@ pub(crate) struct Exchange {
     pub(crate) source: Source,
     /// The part of the answer that has been received and not passed on.
     pub(crate) whole: BytesMut,
-    /// How many bytes were passed on.
-    pub(crate) streamed: u64,
+    /// How many bytes were passed on: known of an exchange that is cut, too.
+    pub(crate) streamed: Arc<AtomicU64>,
     /// Why the answer broke off.
     pub(crate) broken: Option<String>,
 }
@@ -80,8 +83,8 @@ pub(crate) struct Patience {
 
 impl Exchange {
     pub(crate) fn new(guest: Work<Ended>, pace: Arc<Pace>, source: Source) -> Self {
-        let (guest, whole) = (Some(guest), BytesMut::new());
-        Self { guest, pace, ended: None, source, whole, streamed: 0, broken: None }
+        let (guest, whole, streamed) = (Some(guest), BytesMut::new(), Arc::default());
+        Self { guest, pace, ended: None, source, whole, streamed, broken: None }
     }
 
     /// Drives the guest until the answer is complete or must be streamed.
@@ -153,7 +156,7 @@ impl Exchange {
                 self.guest = None;
                 return false;
             }
-            self.streamed += length;
+            self.streamed.fetch_add(length, Ordering::Relaxed);
             let gone = sender.closed();
             tokio::pin!(gone);
             let next = poll_fn(|cx| {

@@ -16,7 +16,8 @@ use flint_executor::{
     Capability, Executor, Fault, FunctionSource, PrepareError, Prepared, PrewarmedMemory, Progress,
     RuntimeKind, SlotCounts, StartContext, StartFailure, Started,
 };
-use flint_model::{ByteSize, Contract, Function, Isolation, Kind, Reuse, Start, Strategy};
+use flint_model::{ByteSize, Contract, Function, Isolation, Kind, NamespaceName, Reuse, Start, Strategy};
+use flint_shares::Shares;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 use wasmtime::Engine;
@@ -33,7 +34,7 @@ use crate::{
     host::Services,
     instance::WasmInstance,
     key,
-    loading::{self, LOADS},
+    loading::{self, LOADS, OWN_LOADS},
     packages::Packages,
     pool::{self, PoolSize},
     prepare::{self, Artefact},
@@ -102,6 +103,8 @@ pub(crate) struct Ground {
     pub(crate) shelf: Shelf,
     /// How many more may load code.
     loads: Arc<Semaphore>,
+    /// Those who look whether an entry of the cache is whole.
+    pub(crate) looks: Shares<NamespaceName>,
 }
 
 /// Counts calls that found the pool full.
@@ -135,6 +138,7 @@ impl Ground {
         let ticker = Ticker::start(&engine).map_err(|error| failed(THREADS)(error.to_string()))?;
         let (slots, services) = (Semaphore::new(size.instances as usize), Arc::new(services.clone()));
         let (memory, shelf, loads) = (Arc::clone(memory), Shelf::new(room), Arc::new(Semaphore::new(LOADS)));
+        let looks = Shares::new(LOADS as u32, OWN_LOADS as u32);
         Ok(Arc::new(Self {
             number,
             engine,
@@ -147,6 +151,7 @@ impl Ground {
             cache,
             shelf,
             loads,
+            looks,
         }))
     }
 
@@ -425,5 +430,32 @@ impl Executor for WasmExecutor {
             house.all_grounds().for_each(|ground| ground.close());
             house.tenants.close();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::{cache::Shape, loading::Entry};
+
+    #[tokio::test]
+    async fn who_looks_at_much_of_the_cache_keeps_nobody_from_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = WasmConfig { instances: Some(1), ..WasmConfig::default() };
+        let built = engine::build(&config).unwrap().remove(0);
+        let (services, memory) = (Services::new(None).unwrap(), Arc::new(Budget::new(usize::MAX, 1)));
+        let ground = Ground::open(0, built, Wasi::V0_2, folder.path(), (&services, &memory, 8)).unwrap();
+        let tenants = Tenants::new(usize::MAX, [1].into());
+        let [greedy, other] = ["greedy", "other"].map(|name| tenants.of(&name.parse().unwrap()));
+        let (key, contract) = ("key".to_owned(), Contract::WasmCore);
+        let entry = Arc::new(Entry { key, shape: Shape::Module, wasi: Wasi::V0_2, contract });
+        let looking: Vec<_> = (0..OWN_LOADS).map(|_| ground.looks.try_take(&greedy.namespace)).collect();
+        assert!(looking.iter().all(Option::is_some));
+        assert!(loading::is_whole(&ground, &entry, &greedy).now_or_never().is_none());
+        assert!(!loading::is_whole(&ground, &entry, &other).await.unwrap());
+        drop(looking);
+        assert!(!loading::is_whole(&ground, &entry, &greedy).await.unwrap());
     }
 }

@@ -150,10 +150,12 @@ impl WasmInstance {
         let Settled { ground, grants, .. } = &**settled;
         let config = &self.house.config;
         let logs = call.logs.clone();
-        let host = Host::new(&ground.services, grants, call).charged_to(self.guest.clone());
+        let purse = || Purse::new(settled, self.guest.clone());
+        let host = Host::new(&ground.services, grants, call)
+            .charged_to(self.guest.clone())
+            .paying_out_of(grants.has_files().then(purse));
         let turn = Turn::new(Arc::clone(pace), ground.ticker.clock());
-        let purse = Purse::new(settled, self.guest.clone());
-        let limits = Limits::new(self.artefact.memory, config.table_elements as usize, Some(purse));
+        let limits = Limits::new(self.artefact.memory, config.table_elements as usize, Some(purse()));
         state::store(&ground.engine, config, limits, logs, host, turn)
     }
 

@@ -14,7 +14,7 @@ use std::{
 use wasmtime::{CallHook, CallHookHandler, Result, Store, StoreContextMut, UpdateDeadline};
 
 use crate::{
-    state::{Pace, State},
+    state::{Pace, State, step_aside},
     ticker::Clock,
 };
 
@@ -87,7 +87,7 @@ impl CallHookHandler<State> for AfterHostCalls {
         }
         Box::pin(async move {
             store.data_mut().turn.end()?;
-            tokio::task::yield_now().await;
+            step_aside().await;
             store.data_mut().turn.begin();
             store.set_epoch_deadline(1);
             Ok(())

@@ -79,10 +79,24 @@ pub(crate) async fn load(
     }
 }
 
-/// Whether its cache entry is there and undamaged, as whoever loads it next needs it.
-pub(crate) async fn is_whole(ground: &Arc<Ground>, entry: &Arc<Entry>) -> Result<bool, PrepareError> {
-    let compared = aside(ground, entry, |ground, entry| ground.cache.is_whole(&entry.key)).await?;
-    compared.map_err(|error| failed(&error.to_string()))
+/// Whether its cache entry is there and undamaged, as whoever loads it next needs it. Its turn is none of those to load:
+/// those a namespace keeps while its calls wait for room, and this needs none.
+pub(crate) async fn is_whole(
+    ground: &Arc<Ground>,
+    entry: &Arc<Entry>,
+    tenant: &Tenant,
+) -> Result<bool, PrepareError> {
+    let turn = timeout(PATIENCE, ground.looks.take(&tenant.namespace, 1)).await;
+    let turn = turn.map_err(|_| {
+        PrepareError::Busy(
+            "too many deploys look whether their compiled code is whole; try again later".into(),
+        )
+    })?;
+    let compared = aside(ground, entry, move |ground, entry| {
+        let _turn = turn;
+        ground.cache.is_whole(&entry.key)
+    });
+    compared.await?.map_err(|error| failed(&error.to_string()))
 }
 
 /// Takes code out of its cache entry for a namespace's deploy, if that is there and undamaged; the inner error

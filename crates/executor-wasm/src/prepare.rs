@@ -87,7 +87,7 @@ pub(crate) async fn prepare(
     let spot = ground.shelf.spot(&key, function.contract);
     // Other engines and later calls load it from the cache: if its entry is gone or damaged, it is made again.
     let held = match ground.shelf.find(&spot) {
-        Some(loaded) => loading::is_whole(ground, &entry).await?.then_some(loaded),
+        Some(loaded) => loading::is_whole(ground, &entry, &tenant).await?.then_some(loaded),
         None => None,
     };
     let (found, took) = match held {

@@ -30,12 +30,18 @@ impl Purse {
         self.taken += bytes;
         Ok(())
     }
+
+    /// Gives back so many of those that it has taken.
+    pub(crate) fn give_back(&mut self, bytes: usize) {
+        let ground = &self.settled.ground;
+        self.settled.tenant(self.guest.as_ref()).memory.give_back(ground.number, bytes);
+        ground.memory.give_back(ground.number, bytes);
+        self.taken -= bytes;
+    }
 }
 
 impl Drop for Purse {
     fn drop(&mut self) {
-        let ground = &self.settled.ground;
-        self.settled.tenant(self.guest.as_ref()).memory.give_back(ground.number, self.taken);
-        ground.memory.give_back(ground.number, self.taken);
+        self.give_back(self.taken);
     }
 }

@@ -1,10 +1,12 @@
 //! The state of one call: the data of its store.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     time::Instant,
 };
 
@@ -71,9 +73,23 @@ impl Pace {
     /// Yields the thread if so.
     pub(crate) async fn give_way(&self) {
         if self.overstayed() {
-            tokio::task::yield_now().await;
+            step_aside().await;
         }
     }
+}
+
+/// Yields the thread, and could go on at once. Who yields by tokio's `yield_now` is woken later, like who waits for
+/// something, and lines up for its next turn after all others ([`crate::drive`]).
+pub(crate) async fn step_aside() {
+    let mut stepped = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut stepped, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// A store for one call.

@@ -1,6 +1,6 @@
 //! Streams answers while their guest goes on.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, atomic::Ordering};
 
 use flint_executor::{BodySender, CallEnd, Invoked, LastWord, body_channel};
 use flint_model::NamespaceName;
@@ -54,7 +54,7 @@ async fn relay(
     // The body does not end before this is dropped, which a guest that goes on after its answer must not
     // delay.
     let last_word = Arc::new(Mutex::new(Some(LastWord::of(&sender))));
-    let held = Arc::clone(&last_word);
+    let (held, streamed) = (Arc::clone(&last_word), Arc::clone(&exchange.streamed));
     let take = |word: &Mutex<Option<LastWord>>| word.lock().unwrap_or_else(PoisonError::into_inner).take();
     let (work, spent) = Metered::new(Box::pin(async move {
         let taken = exchange.relay(sender).await;
@@ -69,15 +69,15 @@ async fn relay(
         exchange
     }));
     let driven = house.long.drive(Box::pin(work), &running.pace, whose).await;
-    let cpu = before.so_far() + spent.so_far();
-    let (ended, broken, streamed) = match driven {
-        Ok(exchange) => (exchange.ended, exchange.broken, exchange.streamed),
+    let (cpu, streamed) = (before.so_far() + spent.so_far(), streamed.load(Ordering::Relaxed));
+    let (ended, broken) = match driven {
+        Ok(exchange) => (exchange.ended, exchange.broken),
         Err(cut) => {
             let fault = fault_of(cut);
             if let Some(word) = take(&last_word) {
                 word.broken(&fault);
             }
-            return running.end(Some(fault), usage_of(cpu, None));
+            return CallEnd { streamed, ..running.end(Some(fault), usage_of(cpu, None)) };
         }
     };
     let Some(ended) = ended else {

@@ -287,12 +287,15 @@ async fn a_caller_that_goes_away_does_no_harm() {
         invoked = instance.invoke(json_call("s", 30 * SHORT)).await;
     }
     let Invoked::Streaming { mut body, end, .. } = invoked else { panic!("no stream") };
-    assert_eq!(end.await.expect("the call's end").fault, Some(Fault::Deadline));
-    let mut last = None;
+    let end = end.await.expect("the call's end");
+    assert_eq!(end.fault, Some(Fault::Deadline));
+    let (mut last, mut length) = (None, 0);
     while let Some(piece) = body.recv().await {
+        length += piece.as_ref().map_or(0, Bytes::len);
         last = Some(piece);
     }
     assert!(matches!(last, Some(Err(_))), "{last:?}");
+    assert!(length > 0 && end.streamed == length as u64, "{} of {length}", end.streamed);
     assert_eq!(done(instance.invoke(json_call("{}", AMPLE)).await).json(), json!({}));
 }
 

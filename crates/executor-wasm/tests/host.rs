@@ -11,14 +11,17 @@ use std::{
 
 use async_trait::async_trait;
 use flint_executor::{CallHead, Executor};
-use flint_executor_wasm::host::{HttpBounds, HttpClient, OpenFiles, Reach, Services};
-use flint_model::{Contract, Function, FunctionLimits, NamespaceName};
+use flint_executor_wasm::{
+    WasmConfig,
+    host::{HttpBounds, HttpClient, OpenFiles, Reach, Services},
+};
+use flint_model::{ByteSize, Contract, Function, FunctionLimits, NamespaceName};
 use flint_store::{
     BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage, Page, StoreError,
 };
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
-use support::{AMPLE, Done, House, context, done, function, json_call, wat, with_services};
+use support::{AMPLE, Done, House, context, done, function, json_call, wat, with_config, with_services};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Values in memory, by namespace, bucket and key.
@@ -291,6 +294,38 @@ async fn what_components_open_is_bounded() {
         assert!(ended.result.is_ok(), "{ended:?}");
         assert!(ended.end.logs.iter().any(|line| line.text.contains("all functions may have open")));
     }
+}
+
+#[tokio::test]
+async fn what_a_component_lists_counts_as_its_memory() {
+    let names: Vec<_> = (0..1000).map(|number| format!("assets/{number:0>250}")).collect();
+    let folders = wat(FOLDERS);
+    let mut files = vec![("f.wasm", &folders[..]), ("assets/a", &b"{}"[..])];
+    files.extend(names.iter().map(|name| (name.as_str(), &b""[..])));
+    let code = archive(&files);
+    let house = |memory| {
+        let services = Services { files: OpenFiles::at_most(64), ..Services::new(None).unwrap() };
+        with_config(WasmConfig { memory: Some(memory), ..WasmConfig::default() }, services)
+    };
+    let ended = call(&house(ByteSize::mib(64)), Contract::WasiCommand, &code, "", |_| {}).await;
+    assert!(ended.result.is_ok(), "{ended:?}");
+    // A namespace has three quarters of it: those that are not kept, and then some five.
+    let ended = call(&house(ByteSize::mib(2)), Contract::WasiCommand, &code, "", |_| {}).await;
+    assert!(ended.told().contains("unbounded"), "{ended:?}");
+}
+
+const POLL: &str = include_str!("modules/poll.wat");
+
+#[tokio::test]
+async fn what_a_component_waits_for_is_bounded() {
+    let house = house(None);
+    let poll = async |count: &str| {
+        call(&house, Contract::WasiCommand, &wat(&POLL.replace("COUNT", count)), "", |_| {}).await
+    };
+    let most = poll("2000").await;
+    assert!(most.result.is_ok(), "{most:?}");
+    let more = poll("2001").await;
+    assert!(more.told().contains("2001 handles, more than the 2000"), "{more:?}");
 }
 
 const HEADS: &str = include_str!("modules/heads.wat");

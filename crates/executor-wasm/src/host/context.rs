@@ -21,13 +21,13 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
 use super::{ASSETS, Grants, LogSink, Services, files::CallsFiles, http::Outbound};
-use crate::tenant::Tenant;
+use crate::{purse::Purse, tenant::Tenant};
 
 /// Most random bytes that a guest gets at a time; it can ask again.
 const MOST_RANDOM: u64 = 1 << 20;
 /// Most handles that a guest has at a time: streams, requests, buckets. The objects behind them take the
 /// server's memory.
-const MOST_HANDLES: usize = 2_000;
+pub(super) const MOST_HANDLES: usize = 2_000;
 /// The same for a guest that can open files, each of which takes one of the server's descriptors.
 const MOST_WITH_FILES: usize = 512;
 /// The same for a core module, whose only handles are files and its streams.
@@ -62,6 +62,8 @@ pub struct Host {
     gate: Option<Arc<DirectGate>>,
     /// The caller's namespace, if the function is another's.
     guest: Option<Arc<Tenant>>,
+    /// What the host keeps for the guest is charged to it, if to anybody.
+    purse: Option<Purse>,
     /// The call's share of the files that all calls may open; `None` until it can open any.
     files: Option<CallsFiles>,
     /// Only for a core module.
@@ -82,14 +84,42 @@ impl Host {
     /// The state for one call of the function with `grants`.
     pub fn new(services: &Arc<Services>, grants: &Arc<Grants>, mut seed: CallSeed) -> Self {
         let (services, grants, gate) = (Arc::clone(services), Arc::clone(grants), seed.gate.take());
-        let seed = Some(seed);
-        Self { services, grants, seed, gate, guest: None, files: None, p1: None, p2: None, wasi: None }
+        Self {
+            services,
+            grants,
+            seed: Some(seed),
+            gate,
+            guest: None,
+            purse: None,
+            files: None,
+            p1: None,
+            p2: None,
+            wasi: None,
+        }
     }
 
     /// The same for a call whose files and connections count for another namespace than the function's.
     pub(crate) fn charged_to(mut self, guest: Option<Arc<Tenant>>) -> Self {
         self.guest = guest;
         self
+    }
+
+    /// The same for a call that pays for what the host keeps in the server's memory.
+    pub(crate) fn paying_out_of(mut self, purse: Option<Purse>) -> Self {
+        self.purse = purse;
+        self
+    }
+
+    /// Takes so many bytes of the server's memory, if there are any for it.
+    pub(super) fn take(&mut self, bytes: usize) -> bool {
+        self.purse.as_mut().is_none_or(|purse| purse.take(bytes).is_ok())
+    }
+
+    /// Gives back so many of those that it has taken.
+    pub(super) fn give_back(&mut self, bytes: usize) {
+        if let Some(purse) = &mut self.purse {
+            purse.give_back(bytes);
+        }
     }
 
     /// The namespace that the call is charged to.

@@ -12,11 +12,8 @@ use wasmtime::{
 use wasmtime_wasi::{
     WasiView,
     filesystem::WasiFilesystemView,
-    p2::{
-        ReaddirIterator,
-        bindings::filesystem::types::{
-            Descriptor, DescriptorFlags, ErrorCode, Host as _, HostDescriptor as _, OpenFlags, PathFlags,
-        },
+    p2::bindings::filesystem::types::{
+        Descriptor, DescriptorFlags, ErrorCode, Host as _, HostDescriptor as _, OpenFlags, PathFlags,
     },
 };
 
@@ -28,9 +25,6 @@ const PART: u64 = 4;
 const MOST: u64 = 1 << 16;
 /// How many are claimed at a time. A call with a file or two needs only one claim.
 const STEP: usize = 8;
-
-/// Most directory listings that a component has at a time. Each holds all names, perhaps 10,000 long ones.
-const MOST_LISTS: usize = 16;
 
 /// The interface that wasmtime links. If a new release links another one, `what_components_open_is_bounded`
 /// fails.
@@ -149,24 +143,6 @@ pub(super) fn bound_files<T: AsHost + WasiView + 'static>(linker: &mut Linker<T>
                     Err(ErrorCode::Quota)
                 };
                 Ok::<_, wasmtime::Error>((opened,))
-            })
-        },
-    )?;
-    types.func_wrap_async(
-        "[method]descriptor.read-directory",
-        |mut store: StoreContextMut<'_, T>, (folder,): (Resource<Descriptor>,)| {
-            Box::new(async move {
-                let mut files = store.data_mut().filesystem();
-                let lists = files.table.iter_mut().filter(|handle| handle.is::<ReaddirIterator>()).count();
-                let listed = if lists < MOST_LISTS {
-                    match files.read_directory(folder).await {
-                        Ok(list) => Ok(list),
-                        Err(error) => Err(files.convert_error_code(error)?),
-                    }
-                } else {
-                    Err(ErrorCode::InsufficientMemory)
-                };
-                Ok::<_, wasmtime::Error>((listed,))
             })
         },
     )

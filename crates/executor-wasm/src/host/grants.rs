@@ -83,6 +83,11 @@ impl Grants {
         }
     }
 
+    /// Whether its guests have files.
+    pub(crate) fn has_files(&self) -> bool {
+        self.assets.is_some()
+    }
+
     /// The grants of an initialiser at deploy: its assets, and nothing that differs between calls or between
     /// functions with this code, or that another function could have changed. Random bytes are constant, and
     /// the flag records whether some were drawn.

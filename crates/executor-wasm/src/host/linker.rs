@@ -9,7 +9,7 @@ use wasmtime_wasi_config::WasiConfig;
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
-use super::{context::AsHost, error, files, http, key_value, no_files, unchanged};
+use super::{context::AsHost, error, files, http, key_value, lists, no_files, polls, unchanged};
 
 /// WASI preview 1, for core modules.
 pub(crate) fn add_p1_to_linker<T: AsHost + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
@@ -31,7 +31,9 @@ where
     linker.allow_shadowing(true);
     wasmtime_wasi_io::add_to_linker_async(linker)?;
     error::add_to_linker(linker)?;
+    polls::bound_polls(linker)?;
     files::bound_files(linker)?;
+    lists::bound_lists(linker)?;
     unchanged::for_components(linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     http::bound_heads(linker)?;

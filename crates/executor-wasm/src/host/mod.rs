@@ -12,8 +12,10 @@ mod grants;
 mod http;
 mod key_value;
 mod linker;
+mod lists;
 mod logs;
 mod no_files;
+mod polls;
 mod turns;
 mod unchanged;
 

@@ -1,4 +1,4 @@
-;; A command that makes its first folder durable, lists it until it may not, and then opens the file "a" in it until it may not, and keeps all of it. It ends well when
+;; A command that makes its first folder durable, lists it twenty times and keeps none of the lists, lists it until it may not, and then opens the file "a" in it until it may not, and keeps all of it. It ends well when
 ;; it is told so each time, after as many lists as a guest may have; otherwise it traps in $unbounded.
 (component $folders
   (import "wasi:filesystem/types@0.2.0" (instance $types
@@ -24,6 +24,7 @@
       (param "self" (borrow $descriptor)) (param "path-flags" $how) (param "path" string) (param "open-flags" $open) (param "flags" $flags)
       (result (result (own $descriptor) (error $code)))))))
   (alias export $types "descriptor" (type $descriptor))
+  (alias export $types "directory-entry-stream" (type $list))
   (import "wasi:filesystem/preopens@0.2.0" (instance $preopens
     (alias outer $folders $descriptor (type $descriptor'))
     (export "descriptor" (type $one (eq $descriptor')))
@@ -41,6 +42,7 @@
   (core func $all (canon lower (func $preopens "get-directories") (memory (core memory $libc "memory")) (realloc (core func $libc "realloc"))))
   (core func $sync (canon lower (func $types "[method]descriptor.sync") (memory (core memory $libc "memory"))))
   (core func $read (canon lower (func $types "[method]descriptor.read-directory") (memory (core memory $libc "memory")) (realloc (core func $libc "realloc"))))
+  (core func $drop (canon resource.drop $list))
   (core func $open (canon lower (func $types "[method]descriptor.open-at") (memory (core memory $libc "memory")) (realloc (core func $libc "realloc"))))
 
   (core module $main
@@ -48,6 +50,7 @@
     (import "host" "all" (func $all (param i32)))
     (import "host" "sync" (func $sync (param i32 i32)))
     (import "host" "read" (func $read (param i32 i32)))
+    (import "host" "drop" (func $drop (param i32)))
     (import "host" "open" (func $open (param i32 i32 i32 i32 i32 i32 i32)))
     (func $unbounded unreachable)
     ;; Whether what was written at 32 is an error, which has to be this one.
@@ -60,6 +63,13 @@
       (local.set $folder (i32.load (i32.load (i32.const 16))))
       (call $sync (local.get $folder) (i32.const 32))
       (if (i32.load8_u (i32.const 32)) (then unreachable))
+      (loop $again
+        (call $read (local.get $folder) (i32.const 32))
+        (if (i32.load8_u (i32.const 32)) (then unreachable))
+        (call $drop (i32.load (i32.const 36)))
+        (local.set $n (i32.add (local.get $n) (i32.const 1)))
+        (br_if $again (i32.lt_u (local.get $n) (i32.const 20))))
+      (local.set $n (i32.const 0))
       (block $full
         (loop $more
           (call $read (local.get $folder) (i32.const 32))
@@ -82,6 +92,7 @@
       (export "all" (func $all))
       (export "sync" (func $sync))
       (export "read" (func $read))
+      (export "drop" (func $drop))
       (export "open" (func $open))
     ))))
   (func $run (result (result)) (canon lift (core func $main "run")))

@@ -182,8 +182,12 @@ pub(crate) fn open(config: WasmConfig, folder: &Path) -> Arc<WasmExecutor> {
 
 /// An executor whose functions have these services.
 pub(crate) fn with_services(services: Services) -> House {
+    with_config(WasmConfig::default(), services)
+}
+
+pub(crate) fn with_config(config: WasmConfig, services: Services) -> House {
     let folder = tempfile::tempdir().unwrap();
-    let config = WasmConfig { instances: Some(8), ..WasmConfig::default() };
+    let config = WasmConfig { instances: config.instances.or(Some(8)), ..config };
     let executor = Arc::new(WasmExecutor::new(config, folder.path(), Arc::new(services), Workshop::Here));
     House { executor, folder }
 }
