@@ -212,7 +212,9 @@ class Pool:
 def handler(pool):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Head and body in one write, where they fit into its 8 KiB; what follows does not wait for an acknowledgement.
         wbufsize = -1
+        disable_nagle_algorithm = True
 
         def do_POST(self):
             asked, headers = self.rfile.read(int(self.headers["content-length"])), {}

@@ -4,7 +4,7 @@ mod kept_runs;
 mod table;
 mod verdicts;
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, path::Path, time::Instant};
 
 use flint_lab::{FEWEST, Report, Target};
 
@@ -118,7 +118,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     super::tell_what_is_left_out();
     let _janitor = Janitor::start()?;
-    let mut kept = Vec::new();
+    let (began, mut kept) = (Instant::now(), Vec::new());
     for (at, check) in CHECKS.iter().enumerate() {
         tell!("{} of {}: {}", at + 1, CHECKS.len(), check.experiment);
         let effort = Effort {
@@ -144,6 +144,8 @@ pub(crate) async fn run(
     }
     let left_out = without_rows(&kept, |_| Some("not measured".to_owned()));
     kept.extend(left_out.into_iter().map(said_if_left_out));
+    let seconds = began.elapsed().as_secs();
+    tell!("it took {} min {} s", seconds / 60, seconds % 60);
     show(kept, &[], json)
 }
 
