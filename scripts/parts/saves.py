@@ -47,7 +47,7 @@ def answer(dev, number):
             if not line.startswith("{"):
                 continue  # what it tells people
             told = json.loads(line)
-            assert told.get("status") == "success", told.get("error", told)
+            assert told.get("status") == "success", told.get("error", {}).get("message", told)
             assert json.loads(told["text"])["n"] == number, told
             return told["answer_us"] / 1000
     finally:

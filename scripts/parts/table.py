@@ -9,8 +9,8 @@ SPECIFICATION.md's table "The parts by themselves". A command says its figures i
 
     PROMISE [WHAT]: NAME VALUE UNIT, NAME VALUE UNIT …[; further words]
 
-A target that was missed while others had the processors, or the hypervisor took their time, is not judged. The exit code is
-1 if a command failed or a figure is missing.
+Further words stand behind the verdict. A target that was missed while others had the processors, or the hypervisor took
+their time, is not judged. The exit code is 1 if a command failed or has no figure that its target is about.
 """
 
 import operator
@@ -19,6 +19,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -44,7 +45,9 @@ COMMANDS = [
     "scripts/parts/saves.py --saves 10",
 ]
 FIGURE = r"(\w+) ([\d.]+) ?([^\d\s,;]+)"
-LINE = re.compile(rf"([A-Z]\d+)(?: (.+?))?: ({FIGURE}(?:, {FIGURE})*|not measured: .*?)(?:;.*)?")
+LINE = re.compile(
+    rf"(?P<promise>[A-Z]\d+)(?: (?P<what>.+?))?: (?P<said>{FIGURE}(?:, {FIGURE})*|not measured: .*)(?:; (?P<further>.*))?"
+)
 MEETS = {"≤": operator.le, "<": operator.lt, "≥": operator.ge}
 # The shares of the processors beyond which a host is too noisy, as in `flint bench`.
 MOST_BUSY, MOST_STOLEN = 0.10, 0.05
@@ -108,6 +111,10 @@ def run(command):
     return done.stdout, f"ended with {done.returncode}" if done.returncode else None
 
 
+def brief(promise):
+    return textwrap.shorten(promise, 72, placeholder=" …")
+
+
 def judged(promise, target, figures, noise):
     """The verdict on the figures of one line."""
     wanted = re.fullmatch(r"([≤<≥]) ([\d,.]+) ?(.+)", target)
@@ -142,19 +149,20 @@ def main():
         busy, stolen = max(busy for busy, _ in looks[-2:]), max(stolen, *(taken for _, taken in looks[-2:]))
         noisy = busy > MOST_BUSY or stolen > MOST_STOLEN
         noise = f"others used {busy:.0%}, the hypervisor took {stolen:.0%}" if noisy else None
-        found += [(*line.groups()[:3], noise) for line in map(LINE.fullmatch, said.splitlines()) if line]
+        found += [(line, noise) for line in map(LINE.fullmatch, said.splitlines()) if line]
 
     rows = [("", "promise", "target", "measured", "verdict")]
     for number, (promise, target, command) in specified.items():
-        lines = [line for line in found if line[0] == number]
+        lines = [(line, noise) for line, noise in found if line["promise"] == number]
         if not lines:
-            rows.append((number, promise, target, "–", f"not measured: {command}"))
-        for _, what, said, noise in lines:
-            text = f"{promise}: {what}" if what else promise
+            rows.append((number, brief(promise), target, "–", f"not measured: {command}"))
+        for line, noise in lines:
+            said, text = line["said"], f"{brief(promise)}: {line['what']}" if line["what"] else brief(promise)
             if said.startswith("not measured"):
                 rows.append((number, text, target, "–", said))
             else:
-                rows.append((number, text, target, said, judged(promise, target, re.findall(FIGURE, said), noise)))
+                verdict = judged(promise, target, re.findall(FIGURE, said), noise)
+                rows.append((number, text, target, said, f"{verdict} ({line['further']})" if line["further"] else verdict))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[4]]))
