@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
-.PHONY: help build run demo test lint fmt bench-overhead bench-coldstart bench-quick fuzz-short samples clean
+.PHONY: help build run demo test lint fmt bench-overhead bench-coldstart bench-quick bench-parts fuzz-short samples clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is'
@@ -37,6 +37,9 @@ bench-coldstart: ## how a new instance comes to be, in every way there is (both 
 
 bench-quick: ## what SPECIFICATION.md promises of speed and memory, measured quickly, as one table (both cores should be free; ten minutes)
 	@flint=$$(scripts/build.sh) && scripts/baselines/install.sh && "$$flint" bench promises
+
+bench-parts: ## what SPECIFICATION.md promises of Flint's parts by themselves, as one table (both cores should be free; ten minutes)
+	@scripts/bench-parts.sh
 
 fuzz-short: ## every fuzz target for 20 seconds (SECONDS_EACH=…)
 	@scripts/fuzz-short.sh $(SECONDS_EACH)

@@ -16,7 +16,7 @@ use flint_controller::{
 };
 use flint_model::{
     Annotations, ByteSize, CodeFormat, Function, FunctionLimits, FunctionPath, Isolation, Parameter,
-    Parameters, SnapshotOptionsError, Start, StrategyRequest,
+    Parameters, SnapshotOptions, SnapshotOptionsError, Start, StrategyRequest,
 };
 use flint_request_body::Arrival;
 use serde::Deserialize;
@@ -301,6 +301,11 @@ async fn carry_out(
 /// Why a function is not warmed up although warm-up options were given.
 async fn unused_options(native: &Native, function: &Function) -> Option<String> {
     if function.snapshot.is_default() || function.strategy.start == Start::Fork {
+        return None;
+    }
+    // Java has no snapshots, but without `annotate` no class archive.
+    let others = || SnapshotOptions { annotate: true, ..function.snapshot.clone() };
+    if function.kind.family() == "java" && others().is_default() {
         return None;
     }
     let why = match native.controller.why_not_forked(function).await {

@@ -74,7 +74,7 @@ async fn measure(callers: usize, data_dir: Option<PathBuf>) {
     }
     let took = began.elapsed();
     let count = accepted.load(Ordering::Relaxed);
-    println!("{callers} callers: {:.0} accepted/s", count as f64 / took.as_secs_f64());
+    println!("S22 {callers} callers: accepted {:.0} /s", count as f64 / took.as_secs_f64());
     eventually("the end of all", || async { (server.controller.calls_in_flight() == 0).then_some(()) }).await;
     println!("all {count} run after {:?}", began.elapsed());
     server.stop().await;

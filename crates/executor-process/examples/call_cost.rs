@@ -50,7 +50,6 @@ async fn measure(span: Duration) -> Result<(), Box<dyn std::error::Error>> {
             warm(&executor, kind, code, span).await?;
         }
     }
-    overshoot(&executor).await?;
     for concurrency in [1, 8, 32] {
         stdio(&executor, concurrency, span).await?;
     }
@@ -75,7 +74,11 @@ async fn cold(
         whole.record(began.elapsed().as_micros() as u64)?;
         started.instance.stop().await;
     }
-    println!("{kind}: cold start to first answer: p50 {:.1} ms, p90 {:.1}", ms(&whole, 0.5), ms(&whole, 0.9));
+    println!(
+        "S20 {kind}, cold start to first answer: p50 {:.1} ms, p90 {:.1} ms",
+        ms(&whole, 0.5),
+        ms(&whole, 0.9)
+    );
     Ok(())
 }
 
@@ -113,33 +116,10 @@ async fn warm(
     });
     let (latency, rate, cpu, calls) = measured.await?.map_err(|error| error.to_string())?;
     println!(
-        "{kind}: warm call p50 {:.1} µs, p99 {:.1} µs; {rate:.0} calls/s; Flint's CPU {:.1} µs a call",
+        "S20 {kind}, warm call: p50 {:.1} µs, p99 {:.1} µs; {rate:.0} calls/s; Flint's CPU {:.1} µs a call",
         latency.value_at_quantile(0.5) as f64 / 1e3,
         latency.value_at_quantile(0.99) as f64 / 1e3,
         cpu.as_secs_f64() * 1e6 / calls
-    );
-    Ok(())
-}
-
-/// How long after its deadline a call that never ends is answered.
-async fn overshoot(executor: &Arc<ProcessExecutor>) -> Result<(), Box<dyn std::error::Error>> {
-    let endless =
-        source("nodejs:default", Contract::Handler, CodeFormat::Source, "function main() { for (;;); }")?;
-    let prepared = executor.prepare(endless, &|_| {}).await?;
-    let mut late = Histogram::<u64>::new(3)?;
-    for _ in 0..10 {
-        let instance = executor.start(&prepared, context()).await?.instance;
-        let mut call = call();
-        call.deadline = Instant::now() + Duration::from_millis(200);
-        let deadline = call.deadline;
-        instance.invoke(call).await;
-        late.record(deadline.elapsed().as_micros() as u64)?;
-        instance.stop().await;
-    }
-    println!(
-        "endless loop answered p50 {:.1} ms, max {:.1} after its deadline",
-        ms(&late, 0.5),
-        ms(&late, 1.0)
     );
     Ok(())
 }
@@ -168,7 +148,7 @@ async fn prewarmed(
     }
     executor.prewarm(&[]).await;
     println!(
-        "{kind}: prewarmed start to first answer: p50 {:.1} ms, p90 {:.1} (n = {})",
+        "S20 {kind}, prewarmed start to first answer: p50 {:.1} ms, p90 {:.1} ms; n = {}",
         ms(&whole, 0.5),
         ms(&whole, 0.9),
         whole.len()
@@ -209,11 +189,11 @@ async fn stdio(
     }
     let each = |spent: Duration| spent.as_secs_f64() * 1e6 / all.len() as f64;
     println!(
-        "stdio /bin/cat, {concurrency} at once: {:.0} calls/s, p50 {:.2} ms, p99 {:.2} ms; CPU a call: Flint {:.0} µs, \
+        "S20 stdio /bin/cat, {concurrency} at once: p50 {:.2} ms, p99 {:.2} ms; {:.0} calls/s; CPU a call: Flint {:.0} µs, \
          launcher {:.0} µs",
-        all.len() as f64 / began.elapsed().as_secs_f64(),
         ms(&all, 0.5),
         ms(&all, 0.99),
+        all.len() as f64 / began.elapsed().as_secs_f64(),
         each(cpu().saturating_sub(before.0)),
         each(cpu_of_children().saturating_sub(before.1)),
     );

@@ -56,6 +56,22 @@ async fn a_source_is_compiled_archived_and_called() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_annotate_there_is_no_archive_until_a_deploy_with_it() {
+    let house = House::new().await;
+    let archived = |steps: &[String]| steps.iter().any(|step| step.starts_with("wrote an archive"));
+    let kept = handler("java:default", HELLO);
+    let quick = adjusted(kept.clone(), |function| function.snapshot.annotate = false);
+    let prepared = house.prepare(quick.clone()).await;
+    assert!(!archived(&prepared.steps), "{:?}", prepared.steps);
+    let instance = house.start(quick).await;
+    assert_eq!(text(instance.invoke(json(r#"{"maps":1}"#)).await), r#"{"archived":false}"#);
+    instance.stop().await;
+    let prepared = house.prepare(kept).await;
+    assert!(archived(&prepared.steps), "{:?}", prepared.steps);
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_does_not_compile_says_so() {
     let house = House::new().await;
     let source = handler("java:default", "public class A { int x = \"text\"; }");

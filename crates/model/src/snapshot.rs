@@ -25,7 +25,8 @@ pub struct SnapshotOptions {
     /// Warm-up may use the function's network; without it, warm-up reaches nothing outside.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub warmup_network: bool,
-    /// What warm-up reaches is driven to optimised code, function by function.
+    /// What warm-up reaches is driven to optimised code, function by function; of Java, a deploy writes a class
+    /// archive.
     #[serde(skip_serializing_if = "is_true")]
     pub annotate: bool,
     /// A further compiler.

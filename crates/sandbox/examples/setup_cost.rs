@@ -59,6 +59,8 @@ async fn latency(
             whole.record(ended.as_micros() as u64)?;
         }
     }
+    let ms = |quantile| inside.value_at_quantile(quantile) as f64 / 1e3;
+    println!("S14 {title}: p50 {:.3} ms, p99 {:.3} ms", ms(0.5), ms(0.99));
     println!("{title}, one at a time, {runs} runs, microseconds:");
     for (name, figures) in
         [("set-up in the launcher", inside), ("start() returned", seen), ("cat echoed and ended", whole)]

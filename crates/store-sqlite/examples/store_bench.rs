@@ -4,12 +4,13 @@
 //! --dir DIR        where to write (default: a temporary directory in the current one)
 //! --seconds N      how long each writing measurement takes (default 10)
 //! --records N      over how many records queries are measured (default 1000000); --10m for 10 million
-//! --only PART      append, enqueue or query
+//! --only PART      written, append, enqueue or query
 //! ```
 //! CPU times are those of the store's own threads, from `/proc/self/task`.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 use std::{
+    collections::VecDeque,
     env, fs,
     path::{Path, PathBuf},
     sync::{
@@ -90,6 +91,44 @@ fn bytes_in(dir: &Path) -> u64 {
     fs::read_dir(dir).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum()
 }
 
+/// Appends at a pace; prints how long after its append a record was on disk, as seen each millisecond or two.
+async fn written(dir: &Path, seconds: u64) {
+    println!("\nactivation log: from the append of a record until it is on disk");
+    for pace in [10_u64, 1_000, 10_000, 50_000] {
+        let dir = dir.join(format!("written-{pace}"));
+        let store = open(&dir);
+        let (log, template) = (store.activations(), typical(0, "f"));
+        let (mut pending, mut waits) = (VecDeque::new(), Vec::new());
+        let begin = Instant::now();
+        let mut appended = 0;
+        while appended < pace * seconds || !pending.is_empty() {
+            let due = (begin.elapsed().as_secs_f64() * pace as f64) as u64;
+            while appended < due.min(pace * seconds) {
+                let (id, start) = (ActivationId::generate(), Timestamp::now());
+                let record = Activation { id, start, ..template.clone() };
+                pending.push_back(Instant::now());
+                log.append(record);
+                appended += 1;
+            }
+            // The log's own pending records are the latest ones: the earlier ones are synced.
+            let left = log.stats().pending as usize;
+            waits.extend(pending.drain(..pending.len() - left).map(|since| since.elapsed()));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let stats = log.stats();
+        assert_eq!((stats.appended, stats.shed_records), (appended, 0));
+        println!(
+            "D5 {pace} records/s: p50 {:.1} ms, p99 {:.1} ms, worst {:.1} ms; {} logs shed",
+            millis(&mut waits, 0.5),
+            millis(&mut waits, 0.99),
+            millis(&mut waits, 1.0),
+            stats.shed_logs
+        );
+        store.close().await.unwrap();
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
+
 /// Appends at a pace, and at full speed, from one thread; prints what the log took.
 async fn append(dir: &Path, seconds: u64) {
     println!("\nactivation log: records of 300 B result and 3 log lines");
@@ -97,6 +136,7 @@ async fn append(dir: &Path, seconds: u64) {
         "{:>12} {:>12} {:>12} {:>11} {:>11} {:>15} {:>15}",
         "offered/s", "appended/s", "written/s", "shed logs", "shed recs", "append µs", "log thread µs"
     );
+    let mut kept = 0.0_f64;
     for pace in [10_000, 50_000, 75_000, 100_000, u64::MAX] {
         let dir = dir.join(format!("append-{pace}"));
         let store = open(&dir);
@@ -141,9 +181,13 @@ async fn append(dir: &Path, seconds: u64) {
             appending.as_secs_f64() * 1e6 / offered as f64,
             thread.as_secs_f64() * 1e6 / stats.appended as f64,
         );
+        if stats.shed_logs + stats.shed_records == 0 {
+            kept = kept.max(stats.appended as f64 / fed.as_secs_f64());
+        }
         store.close().await.unwrap();
         fs::remove_dir_all(dir).unwrap();
     }
+    println!("S15: kept {kept:.0} /s; the most without shedding");
 }
 
 /// Accepts calls, at several concurrencies; then also records and completes them.
@@ -200,6 +244,9 @@ async fn enqueue(dir: &Path, seconds: u64) {
             millis(&mut waits, 0.99),
             thread.as_secs_f64() * 1e6 / calls,
         );
+        if (concurrency, complete) == (64, false) {
+            println!("S16: accepted {:.0} /s", calls / elapsed.as_secs_f64());
+        }
         store.close().await.unwrap();
         fs::remove_dir_all(dir).unwrap();
     }
@@ -332,6 +379,9 @@ async fn main() {
         options.dir
     };
     let wanted = |part: &str| options.only.as_ref().is_none_or(|only| only == part);
+    if wanted("written") {
+        written(&dir, options.seconds).await;
+    }
     if wanted("append") {
         append(&dir, options.seconds).await;
     }

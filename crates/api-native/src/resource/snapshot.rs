@@ -19,7 +19,7 @@ pub struct SnapshotRequest {
     /// Whether warm-up may use the function's network; if not, warm-up has no network access. Absent = no.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub warmup_network: bool,
-    /// Whether functions reached by warm-up are driven to optimised code, one by one; absent = yes.
+    /// Whether functions reached by warm-up are driven to optimised code, one by one; of Java, whether the deploy writes a class archive. Absent = yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotate: Option<bool>,
     /// Additional compiler: `numba`, for Python.
@@ -101,7 +101,7 @@ pub struct SnapshotResource {
     pub warmup_bytes: u64,
     /// Whether warm-up may use the function's network.
     pub warmup_network: bool,
-    /// Whether functions reached by warm-up are driven to optimised code.
+    /// Whether functions reached by warm-up are driven to optimised code; of Java, whether there is a class archive.
     pub annotate: bool,
     /// Additional compiler.
     #[serde(default, skip_serializing_if = "Option::is_none")]

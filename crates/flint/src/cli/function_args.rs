@@ -56,7 +56,7 @@ pub(crate) struct FunctionArgs {
     /// Allow the warm-up to use the function's network
     #[arg(long)]
     pub(crate) warmup_network: bool,
-    /// Do not optimise the code that the warm-up reaches
+    /// Do not optimise the code that the warm-up reaches; for Java, write no class archive
     #[arg(long)]
     pub(crate) no_annotate: bool,
     /// Compile what can be compiled, unless that changes a result of the warm-up: numba (Python)

@@ -172,14 +172,19 @@ fn show_logs(record: &ActivationResource) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without an explicit request, no snapshot is made: it takes longer than the single call that most saves
-/// get.
+/// Without an explicit request, neither a snapshot nor Java's class archive is made: it takes longer than the
+/// single call that most saves get.
 fn without_snapshot(request: &mut DeployRequest) {
     let family = request.kind.as_deref().and_then(|kind| kind.split(':').next());
     let is_asked_for =
         request.isolation.is_some() || !request.snapshot.warmup.is_empty() || request.snapshot.jit.is_some();
-    if request.start.is_none() && !is_asked_for && matches!(family, Some("nodejs" | "python")) {
-        request.start = Some(Start::Spawn);
+    if request.start.is_some() || is_asked_for {
+        return;
+    }
+    match family {
+        Some("nodejs" | "python") => request.start = Some(Start::Spawn),
+        Some("java") => request.snapshot.annotate = Some(false),
+        _ => {}
     }
 }
 
@@ -334,6 +339,19 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn what_takes_longer_than_a_call_is_made_only_on_request() {
+        let deployed = |kind: &str, start| {
+            let mut request = DeployRequest { kind: Some(kind.to_owned()), start, ..Default::default() };
+            without_snapshot(&mut request);
+            (request.start, request.snapshot.annotate)
+        };
+        assert_eq!(deployed("python:default", None), (Some(Start::Spawn), None));
+        assert_eq!(deployed("java:default", None), (None, Some(false)));
+        assert_eq!(deployed("java:default", Some(Start::Spawn)), (Some(Start::Spawn), None));
+        assert_eq!(deployed("ruby:default", None), (None, None));
+    }
 
     /// Makes a change and waits for it to be seen.
     async fn seen(changes: &mut Changes, change: impl FnOnce()) -> bool {

@@ -107,10 +107,11 @@ impl Shelf {
         let digest = function.code.digest.to_string();
         // Java's class archive is written by the function's code, limited to its memory: it is for functions of
         // that memory, and of their owner. Parameters, with which the code is called then, do not count: they
-        // leave nothing in it, and upkeep does not read them.
+        // leave nothing in it, and upkeep does not read them. Without an archive it is another artefact.
         let trained = match engine {
             Engine::Language(runtime) if runtime.family == Family::Java => {
-                format!("\n{} {}", function.path.namespace, function.limits.memory.as_u64())
+                let without = if function.snapshot.annotate { "" } else { " without" };
+                format!("\n{} {}{without}", function.path.namespace, function.limits.memory.as_u64())
             }
             _ => String::new(),
         };

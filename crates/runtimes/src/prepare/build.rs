@@ -25,7 +25,7 @@ use crate::{
 const LONGEST_TRAINING: Duration = Duration::from_secs(30);
 
 impl Workshop<'_> {
-    /// Compiles a source, finds the main class, and writes a class archive.
+    /// Compiles a source, finds the main class, and writes a class archive if one is wanted (`annotate`).
     pub(super) async fn build_java(
         &self,
         source: &FunctionSource,
@@ -57,9 +57,8 @@ impl Workshop<'_> {
             _ => {}
         }
         let is_jar = record.code.ends_with(java::FUNCTION_JAR);
-        let Some(main) =
-            main_of(function, record).filter(|_| is_jar && function.contract == Contract::Handler)
-        else {
+        let is_trained = is_jar && function.contract == Contract::Handler && function.snapshot.annotate;
+        let Some(main) = main_of(function, record).filter(|_| is_trained) else {
             return Ok(());
         };
         progress("writing an archive of its classes");
