@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,7 @@ class Server:
     # --- start and stop
 
     def start(self):
+        again = self.process is not None
         with open(self.scratch / "server.log", "ab") as log:
             self.process = subprocess.Popen(
                 [FLINT, "up", "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(self.data_dir)],
@@ -104,6 +106,8 @@ class Server:
 
         wait_for(ready, 120, "a ready server")
         self.group = self.group or group_of(self)
+        if again:
+            assert_nothing_unfinished(self)
         return self
 
     def kill(self):
@@ -169,6 +173,11 @@ class Server:
 
         return wait_for(stored, seconds, f"the record of {activation_id}")
 
+    def busy(self):
+        """How many instances have a call now."""
+        lines = self.request("GET", "/metrics").body.decode().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith('flint_instances{state="busy"} '))
+
     def cli(self, *arguments, **options):
         return subprocess.run(
             [FLINT, *arguments], env={**os.environ, "FLINT_URL": self.url}, capture_output=True, timeout=900, **options
@@ -228,6 +237,44 @@ def left_of(server):
     if server.group:
         found.update(f"cgroup {group}" for group in cgroups() if group.name.startswith(server.group))
     return found
+
+
+# What Flint calls a file or a directory until it is whole: sources say `half`.
+UNFINISHED = re.compile(r"\.building-.+|.+\.half|.+\.(cwasm|sum)\.\d+")
+
+
+def unfinished_in(server):
+    """What a crash may leave in the data directory until the next start, and what is never there: sockets, FIFOs, cores."""
+    for folder, folders, files in os.walk(server.data_dir):
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            try:
+                mode = path.lstat().st_mode
+            except OSError:
+                continue
+            maker = re.fullmatch(r"\..+\.(\d+)", path.name)
+            if (
+                UNFINISHED.fullmatch(path.name)
+                or maker and int(maker[1]) != server.process.pid and not Path("/proc", maker[1]).exists()
+                or path.parent == server.data_dir / "blobs/tmp"
+                or path.parent == server.data_dir / "activations" and path.suffix == ".tmp"
+                or stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode)
+                or stat.S_ISREG(mode) and re.fullmatch(r"core(\.\d+)?", path.name)
+            ):
+                yield str(path)
+
+
+def assert_nothing_unfinished(server, seconds=120):
+    """Fails unless what is half made is gone at some moment: a running server may be making something itself."""
+    found = []
+
+    def none():
+        found[:] = unfinished_in(server)
+        return not found
+
+    try:
+        wait_for(none, seconds, "a clean data directory")
+    except AssertionError as error:
+        raise AssertionError(f"{error}:\n  " + "\n  ".join(sorted(found))) from None
 
 
 def left_of_any():
