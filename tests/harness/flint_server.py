@@ -78,10 +78,13 @@ class Server:
             **(settings or {}),
         }
         self.process = None
-        # Identifies its process among those of other servers; the launcher's descendants are identified by their cgroups.
+        # Identifies its process among those of other servers; the launcher's descendants are identified by their cgroups, and by what
+        # of the data directory is mounted in them.
         self.mark = f"flint-test-{uuid.uuid4()}"
         # The common prefix of its cgroups' names.
         self.group = None
+        # What it had started, and what these had, when it was ended: where there are no cgroups, its launcher is known by that.
+        self.offspring = set()
 
     # --- start and stop
 
@@ -112,11 +115,13 @@ class Server:
 
     def kill(self):
         """kill -9."""
+        self.offspring |= offspring(self.process.pid)
         self.process.kill()
         self.process.wait()
 
     def stop(self):
         if self.process and self.process.poll() is None:
+            self.offspring |= offspring(self.process.pid)
             self.process.send_signal(signal.SIGTERM)
             try:
                 self.process.wait(120)
@@ -226,12 +231,51 @@ def parent(pid):
         return None
 
 
+def origin(pid):
+    """A process's parent, and when it began: whoever has its id later is another one."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()
+        return fields[1], fields[19]
+    except (OSError, IndexError):
+        return None, None
+
+
+def offspring(pid):
+    """The living children of a process, theirs and so on: ids, and when each began."""
+    origins = {other: origin(other) for other in filter(str.isdigit, os.listdir("/proc"))}
+    found, more = set(), {str(pid)}
+    while more:
+        more = {other for other, (parent, _) in origins.items() if parent in more}
+        found |= more
+    return {(other, origins[other][1]) for other in found}
+
+
+def mounted_in(directory):
+    """How the mount table of a process that sees something of this directory begins to name it: from the root of its file system."""
+    directory = os.path.realpath(directory)
+    top = directory
+    while not os.path.ismount(top):
+        top = os.path.dirname(top)
+    return f"/{os.path.relpath(directory, top)}/"
+
+
+def sees(pid, place):
+    try:
+        return place in Path(f"/proc/{pid}/mountinfo").read_text(errors="replace")
+    except OSError:
+        return False
+
+
 def left_of(server):
     """Everything of one server that exists on this machine now, independently of other servers."""
+    place = mounted_in(server.data_dir)
     found = {
         f"process {pid} {executable}"
         for pid, executable, groups, environment in processes()
-        if server.mark.encode() in environment or server.group and f"/{server.group}" in groups
+        if server.mark.encode() in environment
+        or server.group and f"/{server.group}" in groups
+        or (pid, origin(pid)[1]) in server.offspring
+        or sees(pid, place)
     }
     found.update(f"mount {target}" for target in mounts() if target.startswith((str(server.scratch), str(server.data_dir))))
     if server.group:
