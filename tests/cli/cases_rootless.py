@@ -15,6 +15,8 @@ HELLO = "exports.main = ({ name = 'you' }) => ({ greeting: `Hello, ${name}!` });
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all"] if os.geteuid() == 0 else []
 # Those of v1, and v2 wherever it is mounted.
 HIERARCHIES = ["memory", "pids", "cpu", "cpuacct", "freezer", "unified", "."]
+# What functions have cgroups for, as `flint doctor` calls and orders it.
+LIMITS = ["memory", "pids", "cpu", "freezer"]
 
 
 @contextmanager
@@ -91,11 +93,35 @@ def test_a_user_without_home_in_the_environment_has_one_all_the_same(world):
         claim(shown.json()[0]["value"] == f"{home}/.local/share/flint", shown)
 
 
+def limits_that_work(doctor):
+    """By what `flint doctor --json` says: whether each of `LIMITS` does, or the host is said to be without it."""
+    states = {one["name"]: one["state"] for one in doctor.json()["abilities"]}
+    found = [states.get(f"cgroup-{name}") for name in LIMITS]
+    claim(set(found) <= {"works", "missing"}, states)
+    return [name for name, state in zip(LIMITS, found) if state == "works"]
+
+
+def test_doctor_names_limits_that_this_host_cannot_keep(world):
+    """A user who was given no cgroup can limit nothing; root, whatever has a hierarchy of v1 that can be written to."""
+    if not AS_NOBODY:
+        print("not checked: it takes root to know that a user was given no cgroup", flush=True)
+        return
+    with a_users_world(world) as theirs:
+        theirs.flint, *arguments = [*AS_NOBODY, theirs.flint, "doctor", "--json"]
+        claim(limits_that_work(theirs.bare(*arguments)) == [], "a user without cgroups is said to have some")
+    works = limits_that_work(world.bare("doctor", "--json"))
+    for name in LIMITS:
+        place = Path("/sys/fs/cgroup", name)
+        if (place / "cgroup.procs").exists() and os.access(place, os.W_OK):
+            claim(name in works, f"{place} can be written to, and only {works} are said to work")
+
+
 def test_limits_that_no_cgroup_enforces_are_in_the_log(world):
     with a_users_world(world) as theirs:
         with a_users_server(theirs, directory(theirs, "data", 0o700)) as server:
-            abilities = theirs.ok("doctor", "--remote", "--json", url=server.url).json()["abilities"]
-            without = [one["name"].removeprefix("cgroup-") for one in abilities if one["name"].startswith("cgroup-") and one["state"] == "missing"]
+            works = limits_that_work(theirs.ok("doctor", "--remote", "--json", url=server.url))
+            claim(not (AS_NOBODY and works), f"a user without cgroups is said to have {works}")
+            without = [name for name in LIMITS if name not in works]
             said = "functions have no cgroup for"
             if without:  # log lines are written by a thread of their own
                 eventually("the log has it", lambda: f"{said} {', '.join(without)}" in server.log())

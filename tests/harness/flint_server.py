@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -77,14 +78,18 @@ class Server:
             **(settings or {}),
         }
         self.process = None
-        # Identifies its process among those of other servers; the launcher's descendants are identified by their cgroups.
+        # Identifies its process among those of other servers; the launcher's descendants are identified by their cgroups, and by what
+        # of the data directory is mounted in them.
         self.mark = f"flint-test-{uuid.uuid4()}"
         # The common prefix of its cgroups' names.
         self.group = None
+        # What it had started, and what these had, when it was ended: where there are no cgroups, its launcher is known by that.
+        self.offspring = set()
 
     # --- start and stop
 
     def start(self):
+        again = self.process is not None
         with open(self.scratch / "server.log", "ab") as log:
             self.process = subprocess.Popen(
                 [FLINT, "up", "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(self.data_dir)],
@@ -104,15 +109,19 @@ class Server:
 
         wait_for(ready, 120, "a ready server")
         self.group = self.group or group_of(self)
+        if again:
+            assert_nothing_unfinished(self)
         return self
 
     def kill(self):
         """kill -9."""
+        self.offspring |= offspring(self.process.pid)
         self.process.kill()
         self.process.wait()
 
     def stop(self):
         if self.process and self.process.poll() is None:
+            self.offspring |= offspring(self.process.pid)
             self.process.send_signal(signal.SIGTERM)
             try:
                 self.process.wait(120)
@@ -169,6 +178,11 @@ class Server:
 
         return wait_for(stored, seconds, f"the record of {activation_id}")
 
+    def busy(self):
+        """How many instances have a call now."""
+        lines = self.request("GET", "/metrics").body.decode().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith('flint_instances{state="busy"} '))
+
     def cli(self, *arguments, **options):
         return subprocess.run(
             [FLINT, *arguments], env={**os.environ, "FLINT_URL": self.url}, capture_output=True, timeout=900, **options
@@ -217,17 +231,94 @@ def parent(pid):
         return None
 
 
+def origin(pid):
+    """A process's parent, and when it began: whoever has its id later is another one."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()
+        return fields[1], fields[19]
+    except (OSError, IndexError):
+        return None, None
+
+
+def offspring(pid):
+    """The living children of a process, theirs and so on: ids, and when each began."""
+    origins = {other: origin(other) for other in filter(str.isdigit, os.listdir("/proc"))}
+    found, more = set(), {str(pid)}
+    while more:
+        more = {other for other, (parent, _) in origins.items() if parent in more}
+        found |= more
+    return {(other, origins[other][1]) for other in found}
+
+
+def mounted_in(directory):
+    """How the mount table of a process that sees something of this directory begins to name it: from the root of its file system."""
+    directory = os.path.realpath(directory)
+    top = directory
+    while not os.path.ismount(top):
+        top = os.path.dirname(top)
+    return f"/{os.path.relpath(directory, top)}/"
+
+
+def sees(pid, place):
+    try:
+        return place in Path(f"/proc/{pid}/mountinfo").read_text(errors="replace")
+    except OSError:
+        return False
+
+
 def left_of(server):
     """Everything of one server that exists on this machine now, independently of other servers."""
+    place = mounted_in(server.data_dir)
     found = {
         f"process {pid} {executable}"
         for pid, executable, groups, environment in processes()
-        if server.mark.encode() in environment or server.group and f"/{server.group}" in groups
+        if server.mark.encode() in environment
+        or server.group and f"/{server.group}" in groups
+        or (pid, origin(pid)[1]) in server.offspring
+        or sees(pid, place)
     }
     found.update(f"mount {target}" for target in mounts() if target.startswith((str(server.scratch), str(server.data_dir))))
     if server.group:
         found.update(f"cgroup {group}" for group in cgroups() if group.name.startswith(server.group))
     return found
+
+
+# What Flint calls a file or a directory until it is whole: sources say `half`.
+UNFINISHED = re.compile(r"\.building-.+|.+\.half|.+\.(cwasm|sum)\.\d+")
+
+
+def unfinished_in(server):
+    """What a crash may leave in the data directory until the next start, and what is never there: sockets, FIFOs, cores."""
+    for folder, folders, files in os.walk(server.data_dir):
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            try:
+                mode = path.lstat().st_mode
+            except OSError:
+                continue
+            maker = re.fullmatch(r"\..+\.(\d+)", path.name)
+            if (
+                UNFINISHED.fullmatch(path.name)
+                or maker and int(maker[1]) != server.process.pid and not Path("/proc", maker[1]).exists()
+                or path.parent == server.data_dir / "blobs/tmp"
+                or path.parent == server.data_dir / "activations" and path.suffix == ".tmp"
+                or stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode)
+                or stat.S_ISREG(mode) and re.fullmatch(r"core(\.\d+)?", path.name)
+            ):
+                yield str(path)
+
+
+def assert_nothing_unfinished(server, seconds=120):
+    """Fails unless what is half made is gone at some moment: a running server may be making something itself."""
+    found = []
+
+    def none():
+        found[:] = unfinished_in(server)
+        return not found
+
+    try:
+        wait_for(none, seconds, "a clean data directory")
+    except AssertionError as error:
+        raise AssertionError(f"{error}:\n  " + "\n  ".join(sorted(found))) from None
 
 
 def left_of_any():

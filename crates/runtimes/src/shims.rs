@@ -10,6 +10,9 @@ use std::{
 /// Path below `runtimes/` and content of each file.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/shims.rs"));
 
+/// The directory of what is made from them on this host.
+const DERIVED: &str = "derived";
+
 /// The shims on disk.
 #[derive(Debug)]
 pub(crate) struct Shims {
@@ -29,6 +32,10 @@ impl Shims {
         let folder = runtimes.join(&digest);
         for half in leftovers(runtimes) {
             fs::remove_dir_all(half)?;
+        }
+        for half in leftovers(&folder.join(DERIVED)) {
+            // In nobody's way: it is made again under another name.
+            let _ = fs::remove_dir_all(half);
         }
         if !folder.exists() {
             create_readable_dir(runtimes)?;
@@ -65,12 +72,12 @@ impl Shims {
 
     /// The directory for files derived from the shims.
     pub(crate) fn derived(&self) -> PathBuf {
-        self.folder.join("derived")
+        self.folder.join(DERIVED)
     }
 }
 
 /// Unfinished work of processes that have ended: `.<name>.<pid>`.
-pub(crate) fn leftovers(folder: &Path) -> Vec<PathBuf> {
+fn leftovers(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_left = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix('.'));
@@ -114,7 +121,10 @@ mod tests {
         let shim = shims.of("nodejs").join("shim.js");
         assert_eq!(fs::metadata(&shim).unwrap().permissions().mode() & 0o777, 0o644);
         fs::write(&shim, "marked").unwrap();
+        let killed = shims.derived().join(format!(".go-1.{}/cache", u32::MAX));
+        fs::create_dir_all(&killed).unwrap();
         let again = Shims::lay_out(root.path()).unwrap();
+        assert_eq!(fs::read_dir(shims.derived()).unwrap().count(), 0);
         assert_eq!(fs::read(again.of("nodejs").join("shim.js")).unwrap(), b"marked");
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
     }

@@ -5,13 +5,14 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Arguments: `read:PATH`, `write:PATH`, `connect:ADDRESS:PORT`, or nothing for the fixed list.
+/// Arguments: `read:PATH`, `write:PATH`, `connect:ADDRESS:PORT`, `shmget:KEY`, or nothing for the fixed list.
 pub fn run(arguments: &[&str]) {
     for argument in arguments {
         let outcome = match argument.split_once(':') {
             Some(("read", path)) => look(path),
             Some(("write", path)) => fs::write(path, "x"),
             Some(("connect", address)) => connect(address),
+            Some(("shmget", key)) => share(key),
             _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
         };
         say(argument, outcome);
@@ -31,6 +32,13 @@ fn look(path: &str) -> io::Result<()> {
 fn connect(address: &str) -> io::Result<()> {
     let address: SocketAddr = address.parse().expect("an address");
     TcpStream::connect_timeout(&address, Duration::from_secs(2)).map(drop)
+}
+
+/// Opens a segment of System V shared memory that somebody has made.
+fn share(key: &str) -> io::Result<()> {
+    let key = key.parse().expect("a number");
+    // SAFETY: nothing is mapped.
+    if unsafe { libc::shmget(key, 0, 0) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn say(name: &str, outcome: io::Result<()>) {

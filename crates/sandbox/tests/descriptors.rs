@@ -9,7 +9,7 @@ use std::io::Read;
 
 use common::zygote::{Zygote, cell_spec};
 use common::{Host, shell};
-use flint_sandbox::{Error, ExitStatus, ProbeState, Sandbox, SandboxIo, SandboxSpec};
+use flint_sandbox::{Error, ExitStatus, Sandbox, SandboxIo, SandboxSpec};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use tokio::sync::Mutex;
 
@@ -43,11 +43,7 @@ fn lift() {
 }
 
 fn can_fork() -> bool {
-    let wall = flint_sandbox::probe(0).into_iter().find(|probe| probe.name == "fork-call-wall").unwrap();
-    if wall.state == ProbeState::Missing {
-        println!("not checked, {}: {} ({})", wall.name, wall.detail, wall.remedy);
-    }
-    wall.state != ProbeState::Missing
+    common::has("fork-call-wall")
 }
 
 /// Streams for a sandbox, and the end of its output.

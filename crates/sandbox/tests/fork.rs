@@ -14,11 +14,7 @@ const EPERM: &str = "1";
 
 /// Whether this host has what cells need; says so when not.
 fn possible() -> bool {
-    let found = flint_sandbox::probe(0).into_iter().find(|probe| probe.name == "fork-call-wall").unwrap();
-    if found.state == ProbeState::Missing {
-        println!("not checked, {}: {} ({})", found.name, found.detail, found.remedy);
-    }
-    found.state != ProbeState::Missing
+    common::has("fork-call-wall")
 }
 
 fn tells_status() -> bool {

@@ -6,12 +6,12 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 
-use common::{Host, findings, helper, limited};
+use common::{Host, findings, has, helper};
 use flint_sandbox::ExitStatus;
 
 #[tokio::test]
 async fn a_memory_bomb_is_reported_as_such() {
-    if !limited("cgroup-memory") {
+    if !has("cgroup-memory") {
         return;
     }
     let host = Host::new("memory").await;
@@ -37,7 +37,7 @@ async fn a_memory_bomb_is_reported_as_such() {
 /// A child that is killed for memory must not leave a half-dead sandbox behind.
 #[tokio::test]
 async fn a_bombing_child_ends_the_sandbox() {
-    if !limited("cgroup-memory") {
+    if !has("cgroup-memory") {
         return;
     }
     let host = Host::new("child").await;
@@ -58,7 +58,7 @@ async fn tmp_counts_as_memory_and_has_a_size() {
     let found = findings(&output);
     assert_eq!(found["written"], (8 << 20).to_string());
     assert_eq!(found["error"], libc::ENOSPC.to_string());
-    if limited("cgroup-memory") {
+    if has("cgroup-memory") {
         assert!(exit.usage.memory_peak_bytes >= 8 << 20, "{exit:?}");
     }
     host.launcher.shutdown().await;
@@ -86,7 +86,7 @@ async fn what_sockets_hold_is_a_small_part_of_the_memory() {
 
 #[tokio::test]
 async fn a_fork_bomb_stays_within_its_limit() {
-    if !limited("cgroup-pids") {
+    if !has("cgroup-pids") {
         return;
     }
     let host = Host::new("forks").await;
@@ -143,7 +143,7 @@ async fn timers_are_limited() {
 
 #[tokio::test]
 async fn cpu_is_limited() {
-    if !limited("cgroup-cpu") {
+    if !has("cgroup-cpu") {
         return;
     }
     let host = Host::new("cpu").await;

@@ -7,7 +7,7 @@ mod common;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 
-use common::{Host, helper, limited, shell};
+use common::{Host, has, helper, shell};
 use flint_sandbox::{Ended, Error, ExitStatus, Program, Sandbox, SandboxIo, SandboxSpec, Spawner};
 
 async fn keep(host: &Host, mut spec: SandboxSpec) -> (Sandbox, Spawner) {
@@ -142,7 +142,7 @@ async fn programs_have_the_walls_that_a_sandbox_of_their_own_has() {
 
 #[tokio::test]
 async fn memory_that_one_call_used_up_ends_the_sandbox() {
-    if !limited("cgroup-memory") {
+    if !has("cgroup-memory") {
         return;
     }
     let host = Host::new("spawner-memory").await;

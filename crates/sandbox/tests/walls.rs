@@ -8,6 +8,7 @@ use common::{Host, helper, shell};
 
 const EPERM: &str = "1";
 const EBADF: &str = "9";
+const EACCES: &str = "13";
 const ENOSYS: &str = "38";
 
 #[tokio::test]
@@ -210,6 +211,55 @@ async fn mounts_show_what_was_asked_for() {
     let (_, output) = host.run(&spec).await.unwrap();
     assert!(output.starts_with("code") && output.ends_with("made\n"), "{output}");
     assert!(output.contains("Read-only file system") || output.contains("Permission denied"), "{output}");
+    host.launcher.shutdown().await;
+}
+
+/// A read-only mount does not keep anybody from writing to a pipe in it: nothing but Landlock does.
+#[tokio::test]
+async fn landlock_forbids_what_the_mounts_allow() {
+    if !common::has("landlock") {
+        return;
+    }
+    let host = Host::new("landlock").await;
+    let attempts = ["write:/function/code/pipe", "write:/opt/rw/pipe"];
+    let mut spec = helper(&[&["intrude"], &attempts[..]].concat());
+    let mut kept = Vec::new();
+    // Of one and the same directory Landlock would know no two accesses.
+    for (target, readonly) in [("/function/code", true), ("/opt/rw", false)] {
+        let source = tempfile::tempdir().unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(source.path(), open).unwrap();
+        let pipe = source.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").args(["-m", "666"]).arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let (path, target) = (source.path().to_owned(), target.to_owned());
+        spec.mounts.push(flint_sandbox::Mount { source: path, target, readonly });
+        // Who writes to it waits for nobody to read.
+        kept.push((std::fs::File::options().read(true).write(true).open(pipe).unwrap(), source));
+    }
+    let (exit, output) = host.run(&spec).await.unwrap();
+    assert!(exit.status.success(), "{exit:?}: {output}");
+    let found = common::findings(&output);
+    assert_eq!(attempts.map(|attempt| found[attempt].as_str()), [EACCES, "OK"]);
+    drop(kept);
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn shared_memory_of_the_host_is_not_found() {
+    let host = Host::new("ipc").await;
+    // Nobody else's: others have no reason to use such a key.
+    let key = 0x464c_0000 ^ std::process::id() as i32;
+    // SAFETY: it is only made.
+    let segment = unsafe { libc::shmget(key, 4096, libc::IPC_CREAT | libc::IPC_EXCL | 0o666) };
+    assert!(segment >= 0, "{}", std::io::Error::last_os_error());
+    let attempt = format!("shmget:{key}");
+    let outside = std::process::Command::new(common::HELPER).args(["intrude", &attempt]).output().unwrap();
+    let inside = host.intrude(&[&attempt]).await;
+    // SAFETY: it is removed; nobody has it mapped.
+    unsafe { libc::shmctl(segment, libc::IPC_RMID, std::ptr::null_mut()) };
+    assert_eq!(common::findings(&String::from_utf8_lossy(&outside.stdout))[&attempt], "OK");
+    assert_eq!(inside[&attempt], libc::ENOENT.to_string());
     host.launcher.shutdown().await;
 }
 

@@ -35,13 +35,13 @@ impl SmallDisk {
             }
             Ok(output) => {
                 println!(
-                    "SKIPPED: no tmpfs can be mounted here: {}",
+                    "not checked: no tmpfs can be mounted here: {}",
                     String::from_utf8_lossy(&output.stderr).trim()
                 );
                 None
             }
             Err(error) => {
-                println!("SKIPPED: no tmpfs can be mounted here: {error}");
+                println!("not checked: no tmpfs can be mounted here: {error}");
                 None
             }
         }

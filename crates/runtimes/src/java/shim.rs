@@ -20,7 +20,7 @@ use crate::{
         command::{JavaFiles, readonly},
         tool::{Bounds, make as make_file},
     },
-    shims::{Shims, create_readable_dir, leftovers, publish},
+    shims::{Shims, create_readable_dir, publish},
 };
 
 const JAR: &str = "flint-runtime.jar";
@@ -75,9 +75,6 @@ async fn compile(runtime: &Runtime, launcher: &Launcher, shim: &Path, folder: &P
     let failed = |error: io::Error| error.to_string();
     let parent = folder.parent().unwrap_or(folder);
     create_readable_dir(parent).map_err(failed)?;
-    for left in leftovers(parent) {
-        let _ = fs::remove_dir_all(left);
-    }
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let half = parent.join(format!(".{name}.{}", std::process::id()));
     let _ = fs::remove_dir_all(&half);

@@ -144,12 +144,12 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether this host can limit `controller`; says so when not.
-pub fn limited(controller: &'static str) -> bool {
+/// Whether this host has `ability`, if only in part; says so when not.
+pub fn has(ability: &str) -> bool {
     let found =
-        flint_sandbox::probe(0).into_iter().find(|probe| probe.name == controller).expect("a known probe");
-    if found.state != ProbeState::Available {
+        flint_sandbox::probe(0).into_iter().find(|probe| probe.name == ability).expect("a known probe");
+    if found.state == ProbeState::Missing {
         println!("not checked, {}: {} ({})", found.name, found.detail, found.remedy);
     }
-    found.state == ProbeState::Available
+    found.state != ProbeState::Missing
 }
