@@ -106,9 +106,14 @@ impl Subject {
         FunctionSource { function: Arc::new(function), code }
     }
 
+    /// The limits of functions that are not to exceed them.
+    pub(super) fn limits(&self) -> FunctionLimits {
+        FunctionLimits { memory: self.language.memory(), ..FunctionLimits::default() }
+    }
+
     /// The function that does what a test asks for.
-    pub(super) fn laboratory(&self) -> FunctionSource {
-        self.function(self.language.laboratory(), FunctionLimits::default())
+    pub fn laboratory(&self) -> FunctionSource {
+        self.function(self.language.laboratory(), self.limits())
     }
 
     pub(super) async fn start(&self) -> Arc<dyn Instance> {
