@@ -3,7 +3,10 @@
 import base64
 import unittest
 
-from platform_under_attack import LONGER, SHORT, UnderAttack
+from platform_under_attack import LONGER, PATIENT, SHORT, UnderAttack
+
+# For what is to meet its time limit: the longer one where the machine was too busy to start the runtime within the short one.
+ENDED = (SHORT, LONGER)
 
 PROGRAM = """#!/bin/sh
 case "$(cat)" in
@@ -61,9 +64,9 @@ FUNCTIONS = {
 
 
 class Contracts(UnderAttack):
-    def attack(self, contract, bomb):
-        """The time limit, status and response of a call. The limit is the longer one where the machine was too busy to start the runtime within the short one."""
-        for limits in (SHORT, LONGER):
+    def attack(self, contract, bomb, limits_to_try=(PATIENT,)):
+        """The time limit, status and response of a call."""
+        for limits in limits_to_try:
             name = f"{contract}-{bomb}"
             request = {**FUNCTIONS[contract], "limits": {**limits, "memory_mb": 256}}
             answer = self.server.request("PUT", f"/v1/functions/{name}", request)
@@ -73,35 +76,35 @@ class Contracts(UnderAttack):
                 break
         return limits["timeout_ms"], status, response
 
-    def of_each(self, bomb, check):
-        """check(time limit, status, response) of this bomb in each contract."""
-        self.each(lambda _, contract: check(*self.attack(contract, bomb)), [(contract,) for contract in FUNCTIONS])
+    def of_each(self, check, *attack):
+        """check(time limit, status, response) of this attack in each contract."""
+        self.each(lambda _, contract: check(*self.attack(contract, *attack)), [(contract,) for contract in FUNCTIONS])
 
     def test_an_endless_loop_ends_at_the_deadline(self):
         def check(limit, status, response):
             self.assertEqual((status, response["status"]), (502, "action developer error"))
             self.assertEqual(response["result"]["error"], f"The action exceeded its time limits of {limit} milliseconds.")
 
-        self.of_each("loop", check)
+        self.of_each(check, "loop", ENDED)
 
     def test_a_bomb_of_processes_or_threads_is_contained(self):
         def check(_, status, response):
             # Processes and threads need memory too, so either limit may be met first.
             self.assertEqual((status, response["status"]), (502, "action developer error"), response)
 
-        self.of_each("processes", check)
+        self.of_each(check, "processes", ENDED)
 
     def test_a_memory_bomb_is_named(self):
         def check(_, status, response):
             self.assertEqual(status, 502, response)
             self.assertEqual(response["result"]["error"], "The action exhausted its memory and was aborted.")
 
-        self.of_each("memory", check)
+        self.of_each(check, "memory")
 
     def test_a_jvm_that_exits_is_a_developer_error(self):
         _, status, response = self.attack("java", "exit")
         unexpected = "The action did not produce a valid response and exited unexpectedly."
-        self.assertEqual((status, response["result"]), (502, {"error": unexpected}))
+        self.assertEqual((status, response["result"]["error"]), (502, unexpected))
 
 
 if __name__ == "__main__":
