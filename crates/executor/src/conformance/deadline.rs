@@ -38,14 +38,14 @@ async fn beside_a_neighbour(
 
 /// A loop that never yields.
 pub async fn an_endless_loop_is_ended(subject: &Subject) {
-    let (done, neighbour) = beside_a_neighbour(subject, "loop", subject.limits()).await;
+    let (done, neighbour) = beside_a_neighbour(subject, "loop", FunctionLimits::default()).await;
     assert_eq!(done.fault(), &Fault::Deadline);
     neighbour.stop().await;
 }
 
 /// The function gets as many processes as it may have, and no more.
 pub async fn a_fork_bomb_is_contained(subject: &Subject) {
-    let limits = FunctionLimits { processes: 64, ..subject.limits() };
+    let limits = FunctionLimits { processes: 64, ..FunctionLimits::default() };
     let (done, neighbour) = beside_a_neighbour(subject, "forks", limits).await;
     // Processes need memory too, so either limit may be hit first.
     assert!(
@@ -71,7 +71,7 @@ pub async fn a_memory_bomb_is_contained(subject: &Subject) {
 pub async fn loading_has_a_deadline_too(subject: &Subject) {
     // The runtime must be up before the limit. On a busy machine a second attempt gets more time.
     for limit in [SHORT * 4, AMPLE] {
-        let limits = FunctionLimits { timeout: limit, ..subject.limits() };
+        let limits = FunctionLimits { timeout: limit, ..FunctionLimits::default() };
         let source = subject.function(subject.language.endless(), limits);
         let failure = subject.try_start(source, limit).await.err().expect("it does not load");
         assert_eq!(failure.fault, Fault::Deadline);

@@ -1,6 +1,6 @@
 //! Each failure is reported as what it is, and only an instance that is fit for it serves again.
 
-use flint_model::ByteSize;
+use flint_model::{ByteSize, FunctionLimits};
 use serde_json::json;
 
 use super::{
@@ -55,7 +55,7 @@ pub async fn half_a_character_in_an_exception_does_no_harm(subject: &Subject) {
 /// A syntax error, and a missing entry point.
 pub async fn code_that_does_not_load_is_said(subject: &Subject) {
     for (code, cause) in [subject.language.broken(), (subject.language.without_entry(), "main")] {
-        let source = subject.function(code, subject.limits());
+        let source = subject.function(code, FunctionLimits::default());
         // An executor that loads code in `prepare` reports the failure there.
         let said = match subject.executor.prepare(source, &|_| {}).await {
             Err(PrepareError::Code(said)) => said,

@@ -1,7 +1,5 @@
 //! The functions that the suite runs: one in each language, which does what its argument `op` says.
 
-use flint_model::ByteSize;
-
 /// A language in which the suite has programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
@@ -20,15 +18,6 @@ impl Language {
             Self::Node => "nodejs",
             Self::Python => "python",
             Self::Java => "java",
-        }
-    }
-
-    /// The memory limit of functions that are not to exceed it.
-    pub(super) const fn memory(self) -> ByteSize {
-        match self {
-            Self::Node | Self::Python => ByteSize::mib(256),
-            // While the shim gathers a long body, its heap holds it more than twice.
-            Self::Java => ByteSize::mib(512),
         }
     }
 

@@ -106,14 +106,9 @@ impl Subject {
         FunctionSource { function: Arc::new(function), code }
     }
 
-    /// The limits of functions that are not to exceed them.
-    pub(super) fn limits(&self) -> FunctionLimits {
-        FunctionLimits { memory: self.language.memory(), ..FunctionLimits::default() }
-    }
-
     /// The function that does what a test asks for.
     pub fn laboratory(&self) -> FunctionSource {
-        self.function(self.language.laboratory(), self.limits())
+        self.function(self.language.laboratory(), FunctionLimits::default())
     }
 
     pub(super) async fn start(&self) -> Arc<dyn Instance> {
