@@ -67,9 +67,10 @@ class Answer:
 
 
 class Server:
-    def __init__(self, data_dir=None, settings=None):
+    def __init__(self, data_dir=None, settings=None, listen="127.0.0.1"):
         self.scratch = Path(tempfile.mkdtemp(prefix="flint-e2e-"))
         self.data_dir = Path(data_dir) if data_dir else self.scratch / "data"
+        self.listen = listen
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.settings = {
@@ -92,7 +93,7 @@ class Server:
         again = self.process is not None
         with open(self.scratch / "server.log", "ab") as log:
             self.process = subprocess.Popen(
-                [FLINT, "up", "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(self.data_dir)],
+                [FLINT, "up", "--listen", f"{self.listen}:{self.port}", "--data-dir", str(self.data_dir)],
                 env={**os.environ, **self.settings, "FLINT_TEST_MARK": self.mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

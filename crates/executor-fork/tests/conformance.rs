@@ -8,10 +8,7 @@ use support::House;
 /// The newest is first in the list of its family.
 async fn subject(language: Language, newest: bool) -> (Subject, House) {
     let house = House::new().await;
-    let family = match language {
-        Language::Node => "nodejs",
-        Language::Python => "python",
-    };
+    let family = language.family();
     let kinds: Vec<_> = house.kinds.iter().filter(|kind| kind.kind.family() == family).collect();
     let kind = if newest { kinds.first() } else { kinds.last() };
     let kind = kind

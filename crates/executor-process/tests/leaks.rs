@@ -6,10 +6,12 @@ use flint_executor::conformance::{Language, leaks};
 use support::House;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_starts_and_stops_leave_nothing() {
-    for (kind, language) in [("nodejs:default", Language::Node), ("python:default", Language::Python)] {
+async fn many_starts_and_stops_leave_nothing() {
+    // A JVM takes ten times as long to start; it is started some dozens of times before the count begins.
+    for (language, starts) in [(Language::Node, 200), (Language::Python, 200), (Language::Java, 20)] {
         let house = House::new().await;
-        leaks::nothing_is_left(&house.subject(kind.parse().unwrap(), language), 200).await;
+        let kind = format!("{}:default", language.family()).parse().unwrap();
+        leaks::nothing_is_left(&house.subject(kind, language), starts).await;
         house.end().await;
     }
 }

@@ -42,7 +42,7 @@ pub async fn an_exception_is_said(subject: &Subject) {
     instance.stop().await;
 }
 
-/// A lone surrogate in a message, which JavaScript and Python strings can have and UTF-8 cannot, does not
+/// A lone surrogate in a message, which strings of these languages can have and UTF-8 cannot, does not
 /// lose the rest of it.
 pub async fn half_a_character_in_an_exception_does_no_harm(subject: &Subject) {
     let instance = subject.start().await;
@@ -54,9 +54,7 @@ pub async fn half_a_character_in_an_exception_does_no_harm(subject: &Subject) {
 
 /// A syntax error, and a missing entry point.
 pub async fn code_that_does_not_load_is_said(subject: &Subject) {
-    for (code, cause) in
-        [(subject.language.broken(), "SyntaxError"), (subject.language.without_entry(), "main")]
-    {
+    for (code, cause) in [subject.language.broken(), (subject.language.without_entry(), "main")] {
         let source = subject.function(code, FunctionLimits::default());
         // An executor that loads code in `prepare` reports the failure there.
         let said = match subject.executor.prepare(source, &|_| {}).await {

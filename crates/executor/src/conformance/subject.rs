@@ -107,7 +107,7 @@ impl Subject {
     }
 
     /// The function that does what a test asks for.
-    pub(super) fn laboratory(&self) -> FunctionSource {
+    pub fn laboratory(&self) -> FunctionSource {
         self.function(self.language.laboratory(), FunctionLimits::default())
     }
 

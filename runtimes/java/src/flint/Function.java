@@ -3,6 +3,7 @@ package flint;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -61,8 +62,7 @@ final class Function {
     }
 
     private static Map<String, Object> binary(Map<String, Object> head, String type, byte[] payload, int start, int end, boolean asText) {
-        byte[] body = new byte[end - start];
-        System.arraycopy(payload, start, body, 0, body.length);
+        byte[] body = start == 0 && end == payload.length ? payload : Arrays.copyOfRange(payload, start, end);
         Map<String, Object> params = new LinkedHashMap<>();
         params.put("body", asText ? Base64.getEncoder().encodeToString(body) : body);
         params.put("contentType", type);

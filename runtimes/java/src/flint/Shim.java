@@ -1,6 +1,5 @@
 package flint;
 
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.lang.reflect.InvocationTargetException;
@@ -158,9 +157,9 @@ public final class Shim {
 
     /** The complete request body, or null if the caller went away before it had arrived. */
     private byte[] receiveBody(Frame first, int bodyStart) throws ProtocolException, PeerGoneException {
-        ByteArrayOutputStream body = new ByteArrayOutputStream(256 * 1024);
-        body.write(first.payload, bodyStart, first.payload.length - bodyStart);
-        int unreported = body.size();
+        LongBody body = new LongBody();
+        body.add(first.payload, bodyStart);
+        int unreported = first.payload.length - bodyStart;
         while (true) {
             if (unreported >= ACK_EVERY) {
                 byte[] count = new byte[4];
@@ -177,10 +176,10 @@ public final class Shim {
                 if (frame.call != first.call || frame.kind != Frame.BODY && frame.kind != Frame.END) {
                     throw new ProtocolException("order", "a frame of kind " + frame.kind + " is not part of the open request body");
                 }
-                body.write(frame.payload, 0, frame.payload.length);
+                body.add(frame.payload, 0);
                 unreported += frame.payload.length;
                 if (frame.fin || frame.kind == Frame.END) {
-                    return body.toByteArray();
+                    return body.whole();
                 }
             }
         }

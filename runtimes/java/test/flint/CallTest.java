@@ -6,8 +6,10 @@ import java.io.OutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.TimeZone;
 
 /** What a function may take and return. */
@@ -49,6 +51,16 @@ final class CallTest {
         refused("return Map.of(\"a\", new Object());", text + "It cannot be written as JSON: a value of class java.lang.Object has no JSON form.");
         refused("throw new IllegalStateException(\"no\");", "An error has occurred (see logs for details): java.lang.IllegalStateException: no");
         refused("throw new StackOverflowError();", "An error has occurred (see logs for details): java.lang.StackOverflowError");
+    }
+
+    static void testABodyInFramesIsWhole() {
+        byte[] bytes = new byte[700_000];
+        new Random(1).nextBytes(bytes);
+        LongBody body = new LongBody();
+        body.add(Arrays.copyOf(bytes, 300_000), 0);
+        body.add(new byte[0], 0);
+        body.add(bytes, 300_000);
+        Tests.equal(body.whole(), bytes);
     }
 
     static void testMessagesWithHalfACharacterAreText() throws Exception {
