@@ -206,11 +206,12 @@ def show_table(rows):
 
 
 def what_next(flint, url, data_dir, log_path):
+    elsewhere = "" if url == f"http://{DEFAULT_LISTEN}" else f"\n  export FLINT_URL={url}"
     print(
         f"""
 Flint is up at {url}; Ctrl-C stops it. In another terminal, for example:
 
-  alias flint={flint}
+  alias flint={flint}{elsewhere}
   flint list
   flint invoke hello-python -p name=you
   flint invoke resize-node -f {(PHOTOS[0]).relative_to(ROOT)} -o thumbnail.png

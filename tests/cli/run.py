@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness import CaseFailed, World
 
-FILES = ["functions", "entities", "snapshots", "calls", "refusals", "following", "server", "rootless", "tenants", "web", "sequences", "manifests", "versions", "secrets", "output", "bench", "data"]
+FILES = ["functions", "entities", "snapshots", "calls", "refusals", "following", "server", "disk", "rootless", "tenants", "web", "sequences", "manifests", "versions", "secrets", "output", "bench", "data"]
 
 
 def main():

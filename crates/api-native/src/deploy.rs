@@ -385,6 +385,21 @@ mod tests {
     }
 
     #[test]
+    fn code_that_is_no_base64_is_refused() {
+        // Padding that is missing or too much, a stray character, a line break, the alphabet of URLs.
+        for text in ["YWJj ZA==", "YWJjZA", "YWJjZA=", "YWJj=", "YWJjZA===", "*", "YWJj\nZA==", "_-8="] {
+            let error = refused(&json!({"kind": "nodejs", "code": {"format": "zip", "base64": text}}));
+            assert!(error.starts_with("code.base64 is not base64: "), "{text:?}: {error}");
+        }
+        let one = "code needs exactly one of 'text' and 'base64'";
+        assert_eq!(refused(&json!({"code": {"format": "source"}})), one);
+        assert_eq!(refused(&json!({"code": {"format": "source", "text": "", "base64": ""}})), one);
+        let taken = json!({"code": {"format": "zip", "base64": "YWJjZA=="}}).to_string();
+        let upload = parse(taken.as_bytes(), ByteSize::kib(1)).unwrap_or_else(|_| panic!("it is refused"));
+        assert_eq!(upload.code, Some((Some(CodeFormat::Zip), Bytes::from_static(b"abcd"))));
+    }
+
+    #[test]
     fn spaces_and_code_take_nothing_from_what_is_around_it() {
         let annotations = json!({"a": vec![json!({"": 0}); 100]});
         for name in ["text", "base64"] {

@@ -32,6 +32,27 @@ async fn a_deploy_over_another_does_not_give_a_function_its_callers_keys() {
 }
 
 #[tokio::test]
+async fn code_that_is_no_base64_changes_nothing() {
+    let api = Api::with(config()).await;
+    let deploy = async |code: Value| {
+        let body = json!({"kind": "nodejs", "code": code}).to_string();
+        api.send("PUT", "/v1/functions/f", Body::from(body), None).await
+    };
+    assert_eq!(deploy(json!({"format": "source", "base64": "Y29udGV4dA=="})).await.0, 201);
+    // The second is long enough to be parsed elsewhere.
+    for text in ["not base64".to_owned(), "YWJj".repeat(30_000) + "*"] {
+        let (status, refused) = deploy(json!({"format": "source", "base64": text})).await;
+        let error = &refused["error"];
+        assert_eq!((status, &error["code"]), (400, &json!("invalid")), "{refused}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.starts_with("code.base64 is not base64: ") && message.len() < 200, "{message}");
+    }
+    let (status, function) = api.get("/v1/functions/f").await;
+    assert_eq!((status, &function["version"]), (200, &json!("0.0.1")), "{function}");
+    api.server.stop().await;
+}
+
+#[tokio::test]
 async fn a_package_that_is_not_there_is_named_with_what_makes_it() {
     let api = Api::with(config()).await;
     let code = json!({"kind": "nodejs", "code": {"format": "source", "text": "context"}});

@@ -72,6 +72,8 @@ pub use credentials::Caller;
 pub use dead_letters::{Redriven, RedrivenAll};
 pub use error::{ControllerError, ErrorKind};
 pub use exported::Exported;
+#[cfg(feature = "fuzzing")]
+pub use feeds::fuzz_feed_arguments;
 pub use feeds::{FeedsConfig, Missed};
 pub use gateway::{DeleteApi, PutApi, Routed, Routing};
 pub use info::{EffectiveLimits, HostState};

@@ -36,6 +36,7 @@ pub(crate) enum Phase {
 
 const LOST_LOGS: &str = "The action did not initialize or run as expected. Log data might be missing.";
 const NOT_PROVISIONED: &str = "Failed to provision resources to run the action.";
+const NOT_FETCHED: &str = "Action could not be fetched.";
 
 impl Verdict {
     fn new(status: Status, result: Option<Box<RawValue>>) -> Self {
@@ -54,8 +55,17 @@ impl Verdict {
 
     /// Flint, or the host, could not run it.
     pub(crate) fn not_provisioned(cause: &str) -> Self {
-        let result = raw(&json!({ "error": NOT_PROVISIONED, "cause": cause }));
-        Self { notes: vec![format!("{NOT_PROVISIONED} {cause}")], ..Self::new(Status::InternalError, result) }
+        Self::internal(NOT_PROVISIONED, cause)
+    }
+
+    /// An accepted call whose function the store could not give.
+    pub(crate) fn not_fetched(cause: &str) -> Self {
+        Self::internal(NOT_FETCHED, cause)
+    }
+
+    fn internal(text: &str, cause: &str) -> Self {
+        let result = raw(&json!({ "error": text, "cause": cause }));
+        Self { notes: vec![format!("{text} {cause}")], ..Self::new(Status::InternalError, result) }
     }
 
     /// An accepted call whose function was deleted meanwhile.
@@ -370,6 +380,20 @@ mod tests {
             (EndOfProcess::Signal(40), "The function's process was ended by signal 40."),
         ] {
             assert_eq!(lines(Some(end)), [text, LOST_LOGS]);
+        }
+    }
+
+    #[test]
+    fn what_fails_before_there_is_an_instance_has_its_cause_beside_the_words_of_the_api() {
+        for (verdict, text) in [
+            (Verdict::not_provisioned("no node"), "Failed to provision resources to run the action."),
+            (Verdict::not_fetched("no node"), "Action could not be fetched."),
+        ] {
+            let (code, result) = shown(&verdict);
+            let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+            assert_eq!((code, result), (3, json!({"error": text, "cause": "no node"})));
+            let lines: Vec<_> = verdict.note_lines(|| 7).map(|line| line.text).collect();
+            assert_eq!(lines, [format!("{text} no node")]);
         }
     }
 

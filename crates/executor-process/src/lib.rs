@@ -21,3 +21,5 @@ mod server;
 mod stdio;
 
 pub use executor::ProcessExecutor;
+#[cfg(feature = "fuzzing")]
+pub use stdio::fuzz_last_line;

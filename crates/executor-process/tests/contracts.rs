@@ -202,6 +202,31 @@ async fn interim_responses_are_passed_over_and_switching_protocols_is_no_answer(
     house.end().await;
 }
 
+/// How much of a head that has not ended is kept depends on the pieces it came in, up to twice the limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_headers_than_a_response_may_have_are_the_functions_fault() {
+    let house = House::new().await;
+    let server = || function("python:default", Contract::Http, CodeFormat::Source, SERVER);
+    let ask = |count: usize, length: usize| {
+        request("POST", &format!("/headers/{count}/{length}"), Bytes::from_static(b"hi"))
+    };
+    for (count, length) in [(1100, 1), (1, 1 << 20), (900, 2000)] {
+        let instance = house.start(server()).await;
+        for allowed in [ask(900, 10), ask(1, 100_000)] {
+            let reply = answer(instance.invoke(allowed).await);
+            let ReplyHead::Http { headers, .. } = reply.head else { panic!() };
+            assert!(headers.contains_key("x-0") && reply.body == "hi", "{headers:?}");
+        }
+        let Invoked::Done { result, end } = instance.invoke(ask(count, length)).await else { panic!() };
+        let Err(Fault::Developer { message }) = result else { panic!("{count} of {length}: {result:?}") };
+        let said = "the function's server broke off without an answer: message head is too large";
+        assert!(message.starts_with(said), "{message}");
+        assert!(!end.reusable, "the rest of it would be taken for the next answer");
+        instance.stop().await;
+    }
+    house.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_http_server_gets_requests_and_its_responses_come_back() {
     let house = House::new().await;

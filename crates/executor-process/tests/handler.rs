@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use flint_executor::{Executor, Fault, Invoked, StartContext};
+use flint_executor::{Body, Executor, Fault, Invoked, ReplyHead, StartContext};
 use support::{House, context, handler, json, text};
 
 const HELLO_NODE: &str =
@@ -81,6 +81,40 @@ async fn garbage_on_the_link_is_the_functions_fault() {
     assert_eq!(result.unwrap_err(), Fault::Exited { end: None });
     assert!(!end.reusable);
     instance.stop().await;
+    house.end().await;
+}
+
+const HEADERS: &str = "async function main({ count, length }) {
+    const headers = new Headers();
+    for (let n = 0; n < count; n += 1) headers.append(`x-${n}`, 'y'.repeat(length));
+    return new Response('hi', { headers });
+}";
+
+/// The head of an answer is one part of one frame.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_headers_than_an_answer_may_have_are_the_functions_fault() {
+    let house = House::new().await;
+    let ask = |count: usize, length: usize| json(&format!(r#"{{"count":{count},"length":{length}}}"#));
+    for length in [300 << 10, 2 << 20] {
+        let instance = house.start(handler("nodejs:default", HEADERS)).await;
+        let invoked = instance.invoke(ask(200, 1000)).await;
+        let Invoked::Streaming { head: ReplyHead::Http { headers, .. }, body, end } = invoked else {
+            panic!("{invoked:?}")
+        };
+        assert!(headers.contains_key("x-0") && headers.contains_key("x-199"), "{headers:?}");
+        assert_eq!(Body::Stream(body).collect(100).await.unwrap(), "hi");
+        assert!(end.await.unwrap().reusable);
+        let Invoked::Done { result, end } = instance.invoke(ask(1, length)).await else {
+            panic!("it streams")
+        };
+        match result.unwrap_err() {
+            Fault::InvalidAnswer { text } => assert!(text.contains("its head is longer"), "{text}"),
+            // No frame is that long.
+            other => assert_eq!((other, length), (Fault::Exited { end: None }, 2 << 20)),
+        }
+        assert!(!end.reusable);
+        instance.stop().await;
+    }
     house.end().await;
 }
 

@@ -28,4 +28,6 @@ pub use config::{HouseConfig, HouseError, UnpackLimits};
 pub use house::{House, Nursery, Unpacking};
 
 #[cfg(feature = "fuzzing")]
+pub use java::fuzz_java;
+#[cfg(feature = "fuzzing")]
 pub use prepare::fuzz_unpack;

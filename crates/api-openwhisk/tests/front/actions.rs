@@ -1,5 +1,10 @@
 //! Contract §3: actions.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use flint_controller::GUEST_KEY;
 use http_body_util::BodyExt;
@@ -327,6 +332,34 @@ async fn a_call_meets_the_function_that_was_written_last() {
         let reply = api.call("POST", "actions/f?blocking=true&result=true", None).await;
         assert_eq!(reply.text, format!("{{\"n\":{number}}}"));
     }
+}
+
+#[tokio::test]
+async fn a_fault_of_the_servers_own_tells_its_callers_nothing_about_it() {
+    let api = Api::start().await;
+    let code = "echo it, of which there is one file";
+    api.action("f", code).await;
+    // A disk that has lost it.
+    let is_code = |path: &PathBuf| {
+        // Others are not opened: with its database closed a process loses its locks on it.
+        fs::metadata(path).is_ok_and(|file| file.len() == code.len() as u64)
+            && fs::read(path).is_ok_and(|found| found == code.as_bytes())
+    };
+    let lost: Vec<_> = files(api.dir.path()).into_iter().filter(is_code).collect();
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    fs::remove_file(&lost[0]).unwrap();
+    let reply = api.get("actions/f").await;
+    assert_eq!(reply.refusal(), (500, "There was an internal server error.".to_owned()));
+    assert_eq!(reply.json().as_object().unwrap().len(), 2, "{reply:?}");
+    assert_eq!(api.get("actions/f?code=false").await.status, 200);
+    api.action("f", code).await;
+    assert_eq!(api.get("actions/f").await.json()["exec"]["code"], code);
+}
+
+/// All files below a directory.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 #[tokio::test]

@@ -26,7 +26,8 @@ pub use server::{Scripted, Server, config, eventually};
 pub struct Api {
     pub server: Server,
     router: Router,
-    _dir: TempDir,
+    /// The server's data.
+    pub dir: TempDir,
 }
 
 /// An answer.
@@ -97,7 +98,7 @@ impl Api {
         let web_hosts = vec!["faas.example.com".to_owned()];
         let build =
             FrontConfig { build: "2026-01-01".into(), build_number: "abc".into(), web_hosts, ..front };
-        Self { router: router(server.controller.clone(), build), server, _dir: dir }
+        Self { router: router(server.controller.clone(), build), server, dir }
     }
 
     /// Any request, with its answer's body unread.

@@ -181,7 +181,7 @@ impl Controller {
                     ErrorKind::NotFound | ErrorKind::Conflict => {
                         End::GivenUp(nothing(held, Verdict::deleted()), DeadLetterReason::FunctionGone)
                     }
-                    _ => failed(held, &error),
+                    _ => not_begun(held, Verdict::not_fetched(&why(&error))),
                 });
             }
         };
@@ -242,10 +242,18 @@ fn nothing(held: &Held, verdict: Verdict) -> Activation {
     of_nothing(call.activation, namespace, subject, path, verdict, attempts, created)
 }
 
-/// The end of a call whose action could not be resolved.
+/// The end of a call for which something of Flint failed.
 fn failed(held: &Held, error: &ControllerError) -> End {
-    let why = error.detail().unwrap_or_else(|| error.to_string());
-    let record = nothing(held, Verdict::not_provisioned(&why));
+    not_begun(held, Verdict::not_provisioned(&why(error)))
+}
+
+fn why(error: &ControllerError) -> String {
+    error.detail().unwrap_or_else(|| error.to_string())
+}
+
+/// The end of a call that Flint could not begin.
+fn not_begun(held: &Held, verdict: Verdict) -> End {
+    let record = nothing(held, verdict);
     End::Ended(Ended { record, composition: false, not_begun: true, over: false })
 }
 

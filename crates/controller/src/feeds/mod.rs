@@ -51,3 +51,19 @@ impl Feeding {
         self.listening.tell_namespace(namespace);
     }
 }
+
+/// Reads any arguments as the feeds' actions do; for fuzz targets.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz_feed_arguments(given: &serde_json::Map<String, serde_json::Value>) {
+    let config = FeedsConfig::default();
+    let now = flint_model::Timestamp::from_millis(1_795_000_000_000);
+    let arguments = arguments::Arguments { given, now, config: &config };
+    let _ = (arguments.payload(), arguments.nats_source(&config.reach()));
+    for alarm in [Alarm::Cron, Alarm::Interval, Alarm::Once] {
+        let Ok(source) = arguments.source(alarm) else { continue };
+        let schedule = schedule::Schedule::of(&source).ok().flatten().expect("an alarm has a schedule");
+        let first = schedule.next(now).expect("a schedule that never fires is refused");
+        assert!(first > now, "{source:?}");
+        let _ = (schedule.latest(first), arguments.changed(&source));
+    }
+}

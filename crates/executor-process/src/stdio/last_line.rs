@@ -51,6 +51,27 @@ impl LastLine {
     }
 }
 
+/// Reads any output, of which so many bytes come at a time; for fuzz targets.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz_last_line(at_a_time: u8, output: &[u8]) {
+    const ALLOWED: u64 = 64;
+    let (mut last, mut logs) = (LastLine::new(ALLOWED), Logs::new(flint_model::ByteSize::kib(64)));
+    for piece in output.chunks(usize::from(at_a_time).max(1)) {
+        last.push(piece, &mut logs);
+    }
+    match last.finish() {
+        // The limit, and the line's end.
+        Ok(answer) => {
+            assert!(answer.len() as u64 <= ALLOWED + 1 && json::is_object_or_array(&answer), "{answer:?}")
+        }
+        Err(Fault::ResultTooLarge { size, allowed, .. }) => {
+            assert!(size > allowed && size <= output.len() as u64, "{size} of {}", output.len())
+        }
+        Err(_) => {}
+    }
+    drop(logs.finish());
+}
+
 #[cfg(test)]
 mod tests {
     use flint_model::ByteSize;

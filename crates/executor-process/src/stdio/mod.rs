@@ -19,4 +19,6 @@ mod pump;
 mod window;
 
 pub(crate) use instance::{StdioInstance, Style};
+#[cfg(feature = "fuzzing")]
+pub use last_line::fuzz_last_line;
 pub(crate) use place::Place;

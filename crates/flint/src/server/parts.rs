@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use axum::Router;
 use flint_api_native::{ActivationFeed, Maintenance, NativeConfig};
 use flint_api_openwhisk::{Arriving, Front, FrontConfig, Uploads};
-use flint_controller::{Controller, ControllerConfig, Stores};
+use flint_controller::{Controller, ControllerConfig, ControllerError, Stores};
 use flint_executor::Executor;
 use flint_executor_fork::ForkExecutor;
 use flint_executor_process::ProcessExecutor;
@@ -31,7 +31,7 @@ use tracing::{info, warn};
 
 use super::{
     connections::{self, Fronts},
-    data_dir::{Made, open_store, open_to_others},
+    data_dir::{Made, explain_store, open_store, open_to_others},
     operator::OperatorFile,
     secret_keys::KeptKeys,
     tap::TappedLog,
@@ -209,8 +209,16 @@ async fn begin(
         operator.url = Some(url.to_owned());
         operator.write(data_dir)?;
     }
-    controller.start().await?;
+    controller.start().await.map_err(explain_start)?;
     Ok(operator)
+}
+
+/// A failure of the store says what to do, unlike what a caller would be told.
+fn explain_start(error: ControllerError) -> anyhow::Error {
+    match error {
+        ControllerError::Full(error) | ControllerError::Store(error) => explain_store(error).into(),
+        other => other.into(),
+    }
 }
 
 /// The launcher of this data directory's sandboxes, after those of an earlier run are removed.
@@ -239,9 +247,15 @@ async fn launch(config: &Config, data_dir: &Path) -> anyhow::Result<Launcher> {
         ..LauncherConfig::new(state_dir, format!("{:016x}", name.finish()))
     };
     Launcher::spawn(launcher).await.map_err(|error| {
-        Failure::new(Exit::Local, "no_sandbox", error.to_string())
-            .hint("`flint doctor` shows what this host lacks")
-            .into()
+        let hint = match &error {
+            flint_sandbox::Error::LauncherStart { source, .. }
+                if source.kind() == std::io::ErrorKind::StorageFull =>
+            {
+                format!("free space on the volume of {}", data_dir.display())
+            }
+            _ => "`flint doctor` shows what this host lacks".to_owned(),
+        };
+        Failure::new(Exit::Local, "no_sandbox", error.to_string()).hint(hint).into()
     })
 }
 

@@ -298,6 +298,13 @@ mod tests {
             answer_head(Frame::new(FrameKind::Result, 1, payload))
         };
         assert!(matches!(head(100), Ok((ReplyHead::Http { headers, .. }, _)) if headers.len() == 100));
+        let long = format!(r#"{{"status":200,"headers":[["a","{}"]]}}"#, "b".repeat(300 << 10));
+        let payload = [&(long.len() as u32).to_be_bytes()[..], long.as_bytes()].concat();
+        let refused = answer_head(Frame::new(FrameKind::Result, 1, payload)).unwrap_err();
+        assert!(
+            matches!(&refused, Fault::InvalidAnswer { text } if text.contains("its head is longer")),
+            "{refused}"
+        );
         let refused = head(26_000).unwrap_err();
         assert!(matches!(&refused, Fault::InvalidAnswer { text } if text.contains("26000")), "{refused}");
     }

@@ -68,7 +68,7 @@ pub(crate) async fn compile(
 }
 
 /// The full name of the type that names the file: the public one, or else the first.
-fn main_type(source: &str) -> Option<String> {
+pub(super) fn main_type(source: &str) -> Option<String> {
     let text = outside_of_braces(&without_comments_and_strings(source));
     let package = words(&text).position(|word| word == "package").and_then(|at| words(&text).nth(at + 1));
     let all: Vec<&str> = words(&text).collect();

@@ -18,6 +18,19 @@ use flint_sandbox::{Mount, SandboxSpec};
 
 use crate::{discover::Runtime, process::command::environment};
 
+/// Reads any bytes as a jar and as a source, as a deploy does; for fuzz targets.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz_java(code: &[u8]) {
+    for asked in [None, Some("some.Class#method")] {
+        let _ = main_class(code, asked);
+    }
+    if let Ok(source) = std::str::from_utf8(code)
+        && let Some(class) = compile::main_type(source)
+    {
+        assert!(!class.contains('/'), "a source of this name would be written elsewhere: {class}");
+    }
+}
+
 /// The shim's path inside sandboxes.
 pub(crate) const SHIM_JAR: &str = "/runtime/java/flint-runtime.jar";
 /// The name of a Java function's code if it is a single jar.

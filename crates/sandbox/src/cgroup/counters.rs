@@ -130,3 +130,86 @@ fn text<T>(file: &File, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
 fn field(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The counters of a directory that stands for a cgroup of v2.
+    fn counters(directory: &Path) -> Counters {
+        Counters::open(Some(&(Version::V2, directory.to_owned())), Some(directory), None)
+    }
+
+    #[test]
+    fn v2_counts_from_the_beginning_of_each_sandbox() {
+        let scratch = tempfile::tempdir().unwrap();
+        let say = |file: &str, text: &str| fs::write(scratch.path().join(file), text).unwrap();
+        let events = |kills: u64| {
+            format!("low 0\nhigh 0\nmax 9\noom 5\noom_kill {kills}\noom_group_kill 7\nsock_throttled 0\n")
+        };
+        say("cpu.stat", "usage_usec 1000\nuser_usec 600\nsystem_usec 400\ncore_sched.force_idle_usec 0\n");
+        say("memory.current", "4096\n");
+        say("memory.peak", "8192\n");
+        say("memory.events", &events(2));
+        let mut counters = counters(scratch.path());
+        counters.begin().unwrap();
+        // From Linux 6.12 on, anything that is written resets the peak that this descriptor reads.
+        assert_eq!(fs::read_to_string(scratch.path().join("memory.peak")).unwrap(), "reset");
+        assert!(counters.can_begin_again() && !counters.oom_killed());
+        say("memory.peak", "16384\n");
+        say("cpu.stat", "usage_usec 1750\nuser_usec 1000\nsystem_usec 750\n");
+        let used = Usage { cpu_us: 750, memory_bytes: 4096, memory_peak_bytes: 16384 };
+        assert_eq!(counters.usage(), used);
+        assert_eq!(counters.spent(), Usage { memory_bytes: 0, ..used });
+        say("memory.events", &events(3));
+        assert!(counters.oom_killed());
+        counters.begin().unwrap();
+        assert!(!counters.oom_killed());
+        assert_eq!(counters.spent().cpu_us, 0);
+    }
+
+    /// `memory.peak` is there from Linux 5.19 on.
+    #[test]
+    fn without_a_peak_there_is_none_and_the_group_serves_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::write(scratch.path().join("memory.current"), "4096\n").unwrap();
+        let mut counters = counters(scratch.path());
+        counters.begin().unwrap();
+        assert_eq!(counters.usage(), Usage { cpu_us: 0, memory_bytes: 4096, memory_peak_bytes: 0 });
+        assert!(!counters.can_begin_again() && !counters.oom_killed());
+    }
+
+    /// Before Linux 6.12 root can open `memory.peak` for writing, and the write fails with EINVAL, as this
+    /// file's does. It has a number in it too.
+    #[test]
+    fn a_peak_that_cannot_be_reset_is_not_passed_on() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/proc/self/oom_score_adj", scratch.path().join("memory.peak")).unwrap();
+        let mut counters = counters(scratch.path());
+        counters.begin().unwrap();
+        assert!(!counters.can_begin_again());
+    }
+
+    #[test]
+    fn what_cannot_be_read_counts_as_nothing() {
+        let scratch = tempfile::tempdir().unwrap();
+        let say = |file: &str, text: &str| fs::write(scratch.path().join(file), text).unwrap();
+        for file in ["cpu.stat", "memory.current", "memory.peak", "memory.events"] {
+            say(file, "");
+        }
+        let mut counters = counters(scratch.path());
+        counters.begin().unwrap();
+        for text in ["", "\n", "max\n", "-1\n", "usage_usec\noom_kill\n", "usage_usec x\noom_kill \n"] {
+            for file in ["cpu.stat", "memory.peak", "memory.events"] {
+                say(file, text);
+            }
+            assert_eq!(counters.usage(), Usage::default(), "{text:?}");
+            assert!(!counters.oom_killed(), "{text:?}");
+        }
+        // Nor does a counter that goes back.
+        say("cpu.stat", "usage_usec 5000\n");
+        counters.begin().unwrap();
+        say("cpu.stat", "usage_usec 4000\n");
+        assert_eq!(counters.spent().cpu_us, 0);
+    }
+}

@@ -369,6 +369,9 @@ fn watch_oom_v1(directory: &Path) -> io::Result<OwnedFd> {
 }
 
 #[cfg(test)]
+mod v2;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};

@@ -59,3 +59,34 @@ fn annotate(error: io::Error, path: &Path) -> io::Error {
     tracing::debug!(path = %path.display(), %error, "cgroup write failed");
     error
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_fields_are_read_as_the_kernel_writes_them() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path();
+        let say = |text: &str| fs::write(path.join("file"), text).unwrap();
+        for (text, value) in [("max\n", u64::MAX), ("0\n", 0), ("18446744073709551615\n", u64::MAX), ("7", 7)]
+        {
+            say(text);
+            assert_eq!(number(path, "file").unwrap(), value, "{text:?}");
+        }
+        for text in ["", "-1\n", "1 2\n", "maximum\n"] {
+            say(text);
+            assert_eq!(number(path, "file").unwrap_err().kind(), io::ErrorKind::InvalidData, "{text:?}");
+        }
+        say("oom 1\noom_kill 2\noom_group_kill 3\n");
+        let fields = ["oom", "oom_kill", "oom_group_kill"].map(|key| field(path, "file", key).unwrap());
+        assert_eq!(fields, [1, 2, 3]);
+        for key in ["oom_", "kill", ""] {
+            assert_eq!(field(path, "file", key).unwrap_err().kind(), io::ErrorKind::NotFound, "{key:?}");
+        }
+        assert_eq!(number(path, "none").unwrap_err().kind(), io::ErrorKind::NotFound);
+        // A file that the kernel does not have is not made.
+        assert_eq!(put(path, "none", 1).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(!path.join("none").exists());
+    }
+}

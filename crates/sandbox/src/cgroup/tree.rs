@@ -151,6 +151,13 @@ impl Tree {
         self
     }
 
+    /// A tree of v2 in a directory that stands for a cgroup with these controllers.
+    #[cfg(test)]
+    pub(super) fn pretended(place: &Path, controllers: &[Controller]) -> Self {
+        let controllers = controllers.iter().map(|one| (*one, Version::V2, place.to_owned())).collect();
+        Self { controllers, unified: Some(place.to_owned()), missing: Vec::new() }
+    }
+
     /// A new leaf for one sandbox.
     pub(crate) fn leaf(&self, name: &str) -> io::Result<Leaf> {
         Leaf::create(self, name)
@@ -273,6 +280,46 @@ mod tests {
         }
         assert_eq!((tree.place(Controller::Cpu), tree.unified()), (None, Some(place.as_path())));
         assert!(tree.missing.len() == 1 && tree.missing[0].starts_with("cpu cgroup"), "{:?}", tree.missing);
+    }
+
+    /// Below the root, a cgroup of v2 has processes or children with controllers, not both.
+    #[test]
+    fn processes_make_room_before_controllers_are_enabled() {
+        let scratch = tempfile::tempdir().unwrap();
+        let own = std::process::id();
+        let text = |file: PathBuf| fs::read_to_string(file).unwrap();
+        for is_root in [false, true] {
+            let parent = scratch.path().join(if is_root { "root" } else { "below" });
+            let (place, supervisor) = (parent.join("name"), parent.join("supervisor"));
+            for directory in [&parent, &place, &supervisor] {
+                group(directory, "pids");
+            }
+            fs::write(parent.join("cgroup.procs"), format!("{own}\n")).unwrap();
+            fs::write(supervisor.join("cgroup.procs"), "").unwrap();
+            if !is_root {
+                fs::write(parent.join("cgroup.type"), "domain\n").unwrap();
+            }
+            assert_eq!(unified_group(&parent, "name", Some(own), &[Controller::Pids]).unwrap(), place);
+            let moved = if is_root { String::new() } else { own.to_string() };
+            assert_eq!(text(supervisor.join("cgroup.procs")), moved);
+            // A controller reaches the leaves only if each cgroup above them enables it for its children.
+            for directory in [&parent, &place] {
+                assert_eq!(text(directory.join("cgroup.subtree_control")), "+pids");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cgroup_that_cannot_enable_its_controllers_is_not_left_behind() {
+        let scratch = tempfile::tempdir().unwrap();
+        group(scratch.path(), "pids");
+        // What is made in this directory has no control files.
+        let refused = unified_group(scratch.path(), "name", None, &[Controller::Pids]).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::NotFound);
+        assert!(!scratch.path().join("name").exists());
+        // Without controllers there is nothing to enable.
+        let place = unified_group(scratch.path(), "name", None, &[]).unwrap();
+        assert!(place.is_dir());
     }
 
     #[test]

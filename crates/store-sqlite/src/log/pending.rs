@@ -14,8 +14,9 @@ use super::{
 };
 use crate::LogTuning;
 
-/// Replaces log lines that were shed.
-const LEFT_OUT: &str = "(left out: there was more to record than could be written)";
+/// Replaces log lines that were shed: OpenWhisk's text for lines that could not be collected, and the reason.
+const LEFT_OUT: &str = "There was an issue while collecting your logs. Data might be missing. \
+     (There was more to record than could be written.)";
 
 /// Replaces a result or annotations that do not fit into a frame.
 const TOO_LONG: &str = "(left out: a record has room for 64 MB of result and annotations together)";
