@@ -78,6 +78,23 @@ async fn without_annotate_there_is_no_archive_until_a_deploy_with_it() {
     house.end().await;
 }
 
+/// The training run of the archive makes its calls one after the other, and takes of an endless answer what it needs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_function_that_answers_with_a_stream_has_an_archive() {
+    const SHORT: &str = "new java.io.ByteArrayInputStream(\"bytes\".getBytes())";
+    const ENDLESS: &str = "new java.io.InputStream() { public int read() { return 'x'; } }";
+    let house = House::new().await;
+    for stream in [SHORT, ENDLESS] {
+        let source = format!(
+            "public class A {{ public static java.io.InputStream main(java.util.Map<String, Object> params) {{ return {stream}; }} }}"
+        );
+        let prepared = house.prepare(handler("java:default", &source)).await;
+        let archived = prepared.steps.iter().any(|step| step.starts_with("wrote an archive"));
+        assert!(archived, "{:?}", prepared.steps);
+    }
+    house.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_does_not_compile_says_so() {
     let house = House::new().await;

@@ -1,12 +1,17 @@
 package flint;
 
 import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
 import java.io.File;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.SequenceInputStream;
 import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -16,7 +21,7 @@ import java.util.Map;
  * enter the archive only if CODE is on the class path.
  */
 public final class Train {
-    private static final int CALLS = 50;
+    static final int CALLS = 50;
     /** Begins a refusal of the code; Flint knows it too (crates/runtimes/src/java/archive.rs). */
     private static final String NO_ENTRY_POINT = "flint: no entry point: ";
 
@@ -35,8 +40,7 @@ public final class Train {
         Link.open(3); // the descriptor itself is not touched
         loadAsUserCode(jar);
         Environment environment = new Environment();
-        ByteArrayOutputStream out = new ByteArrayOutputStream();
-        int status = new Shim(new Link(new ByteArrayInputStream(frames(code, main, params)), out), environment).run();
+        int status = new Shim(new Link(peer(code, main, params), OutputStream.nullOutputStream()), environment).run();
         System.out.flush();
         System.exit(status);
     }
@@ -66,7 +70,12 @@ public final class Train {
         }
     }
 
-    private static byte[] frames(String code, String main, String params) throws JsonException {
+    /**
+     * What the peer sends, one frame a read: the shim, which reads between calls or where it must wait, sees nothing of the next call in
+     * the middle of one. Each call is followed by its cancellation. That is ignored after the call's end; where the answer's window is
+     * full it ends the answer, however long that would become.
+     */
+    static InputStream peer(String code, String main, String params) throws JsonException {
         Map<String, Object> init = new LinkedHashMap<>();
         init.put("code", code);
         init.put("main", main);
@@ -80,19 +89,21 @@ public final class Train {
         Frame.writeInt(invoke, 0, head.length);
         System.arraycopy(head, 0, invoke, 4, head.length);
         System.arraycopy(body, 0, invoke, 4 + head.length, body.length);
+        byte[] cancelled = "{\"kind\":\"cancelled\",\"message\":\"the caller has gone away\"}".getBytes(StandardCharsets.UTF_8);
 
-        ByteArrayOutputStream frames = new ByteArrayOutputStream();
-        append(frames, Frame.INIT, 0, JsonWriter.write(init));
+        List<InputStream> frames = new ArrayList<>();
+        frames.add(frame(Frame.INIT, 0, JsonWriter.write(init)));
         for (int call = 1; call <= CALLS; call++) {
-            append(frames, Frame.INVOKE, call, invoke);
+            frames.add(frame(Frame.INVOKE, call, invoke));
+            frames.add(frame(Frame.ERROR, call, cancelled));
         }
-        return frames.toByteArray();
+        return new SequenceInputStream(Collections.enumeration(frames));
     }
 
-    private static void append(ByteArrayOutputStream frames, int kind, int call, byte[] payload) {
-        byte[] header = new byte[Frame.HEADER_LENGTH];
-        Frame.writeHeader(header, payload.length, kind, kind == Frame.INVOKE, call);
-        frames.write(header, 0, header.length);
-        frames.write(payload, 0, payload.length);
+    private static InputStream frame(int kind, int call, byte[] payload) {
+        byte[] bytes = new byte[Frame.HEADER_LENGTH + payload.length];
+        Frame.writeHeader(bytes, payload.length, kind, kind == Frame.INVOKE, call);
+        System.arraycopy(payload, 0, bytes, Frame.HEADER_LENGTH, payload.length);
+        return new ByteArrayInputStream(bytes);
     }
 }

@@ -122,6 +122,33 @@ final class CallTest {
             List.of(Frame.RESULT + " ", Frame.BODY + " bytes", Frame.END + " "));
     }
 
+    /** Endless ones too. */
+    static void testTrainingTakesStreams() throws Exception {
+        String[] streams = {"new ByteArrayInputStream(\"bytes\".getBytes())", "new InputStream() { public int read() { return 'x'; } public int read(byte[] b, int o, int n) { return n; } }"};
+        for (String stream : streams) {
+            Path classes = Fixture.classes("T", "import java.io.*;\npublic class T { public static InputStream main(Object p) { return " + stream + "; } }");
+            int[] kinds = new int[Frame.ERROR + 1];
+            OutputStream out = new OutputStream() {
+                @Override
+                public void write(int one) {
+                    throw new AssertionError("frames are written whole");
+                }
+
+                @Override
+                public void write(byte[] frame, int offset, int length) {
+                    kinds[frame[offset + 4]]++;
+                }
+            };
+            ClassLoader loader = Thread.currentThread().getContextClassLoader();
+            try {
+                Tests.equal(new Shim(new Link(Train.peer(classes.toString(), "T", "{}"), out), new Environment()).run(), 0);
+            } finally {
+                Thread.currentThread().setContextClassLoader(loader);
+            }
+            Tests.equal(new int[] {kinds[Frame.RESULT], kinds[Frame.END], kinds[Frame.ERROR]}, new int[] {Train.CALLS, Train.CALLS, 0});
+        }
+    }
+
     static void testParameters() throws Exception {
         Tests.equal(calls("Object main(List<Object> p)", "return p;", "[1]"), List.of(Frame.RESULT + " [1]"));
         Tests.contains(calls("Object main(Map<String, Object> p)", "return p;", "[1]").get(0), "the parameters are not a Map");
