@@ -115,6 +115,37 @@ async fn what_does_not_compile_says_so() {
     house.end().await;
 }
 
+/// The JVM's own word for it is OutOfMemoryError.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_function_that_may_have_no_more_threads_is_told_so() {
+    const THREADS: &str = "import java.util.Map;
+public class Threads {
+    public static Map<String, Object> main(Map<String, Object> params) {
+        while (true) {
+            Thread thread = new Thread(() -> {
+                try { Thread.sleep(600_000); } catch (InterruptedException over) { }
+            });
+            thread.setDaemon(true);
+            thread.start();
+        }
+    }
+}";
+    let house = House::new().await;
+    let source = adjusted(handler("java:default", THREADS), |function| {
+        function.snapshot.annotate = false;
+        function.limits.processes = 100;
+    });
+    let instance = house.start(source).await;
+    let flint_executor::Invoked::Done { result, .. } = instance.invoke(json("{}")).await else { panic!() };
+    let fault = result.unwrap_err();
+    assert!(
+        matches!(&fault, Fault::Developer { message } if message.contains("limits.processes")),
+        "{fault:?}"
+    );
+    instance.stop().await;
+    house.end().await;
+}
+
 /// As OpenWhisk's Java actions are written, without a Gson of their own.
 const GSON: &str = "import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;

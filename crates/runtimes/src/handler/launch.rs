@@ -97,6 +97,7 @@ pub(super) fn fault_of_error(frame: &Frame, phase: Phase) -> Fault {
         Ok(failure) if failure.kind != ErrorKind::Developer => {
             phase.breach(format!("the runtime broke off: {}", failure.message))
         }
+        Ok(failure) if failure.message.contains(ending::NO_THREAD) => ending::no_thread(),
         Ok(failure) if failure.message.contains(HEAP_IS_FULL) => Fault::OutOfMemory,
         Ok(failure) => Fault::Developer { message: failure.message },
         Err(error) => phase.breach(format!("an ERROR came that cannot be read: {error}")),
@@ -193,5 +194,9 @@ mod tests {
         // A lone surrogate, which is not valid Unicode, does not lose the rest of the message.
         let said = fault_of_error(&error(br#"{"kind":"developer","message":"no \ud83d"}"#), Phase::Loaded);
         assert_eq!(said, Fault::Developer { message: "no \u{fffd}".into() });
+        let full = br#"{"kind":"developer","message":"An error has occurred (see logs for details): java.lang.OutOfMemoryError: Java heap space"}"#;
+        assert_eq!(fault_of_error(&error(full), Phase::Loaded), Fault::OutOfMemory);
+        let no_thread = br#"{"kind":"developer","message":"An error has occurred (see logs for details): java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory or process/resource limits reached"}"#;
+        assert_eq!(fault_of_error(&error(no_thread), Phase::Loaded), ending::no_thread());
     }
 }

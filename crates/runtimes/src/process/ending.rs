@@ -22,6 +22,8 @@ const KILL: i32 = 9;
 const ABORT: i32 = 6;
 /// Written to stderr by V8 and the JVM in that case.
 const HEAP_IS_FULL: [&str; 2] = ["JavaScript heap out of memory", "java.lang.OutOfMemoryError"];
+/// What the JVM says where it can start no thread: want of memory by name only.
+pub(crate) const NO_THREAD: &str = "java.lang.OutOfMemoryError: unable to create native thread";
 
 /// Waits for a process that ended or closed its link by itself; returns how it ended.
 pub async fn of_itself(sandbox: &Sandbox, output: &mut Output, logs: &mut Logs) -> Fault {
@@ -83,10 +85,14 @@ pub async fn gather(sandbox: &Sandbox, output: &mut Output, logs: &mut Logs) -> 
 /// The fault of a process that ended without an answer.
 pub fn fault_of(exit: &Exit, logs: &Logs) -> Fault {
     let aborted = matches!(exit.status, ExitStatus::Signal(ABORT) | ExitStatus::Code(_));
-    if exit.oom
-        || (aborted && !exit.status.success() && HEAP_IS_FULL.iter().any(|text| logs.stderr_mentions(text)))
-    {
+    let failed = aborted && !exit.status.success();
+    let heap_is_full =
+        |line: &str| HEAP_IS_FULL.iter().any(|text| line.contains(text)) && !line.contains(NO_THREAD);
+    if exit.oom || (failed && logs.stderr_has(heap_is_full)) {
         return Fault::OutOfMemory;
+    }
+    if failed && logs.stderr_has(|line| line.contains(NO_THREAD)) {
+        return no_thread();
     }
     match exit.status {
         ExitStatus::Code(code) => Fault::Exited { end: Some(EndOfProcess::Code(code)) },
@@ -95,6 +101,13 @@ pub fn fault_of(exit: &Exit, logs: &Logs) -> Fault {
         ExitStatus::Lost => Fault::Platform {
             cause: "the sandbox launcher ended, and the function's process with it; the next start brings up a new one".into(),
         },
+    }
+}
+
+/// The fault of a function that could start no thread.
+pub(crate) fn no_thread() -> Fault {
+    Fault::Developer {
+        message: "the function could start no further thread: it has as many processes and threads as it may have (limits.processes)".into(),
     }
 }
 
@@ -134,7 +147,29 @@ pub async fn resume(sandbox: &Sandbox) {
 
 #[cfg(test)]
 mod tests {
+    use flint_model::{ByteSize, LogStream};
+    use flint_sandbox::Usage;
+
     use super::*;
+
+    #[test]
+    fn a_jvm_without_threads_has_not_exhausted_its_memory() {
+        const FULL: &str = "Exception in thread \"main\" java.lang.OutOfMemoryError: Java heap space\n";
+        const NONE_LEFT: &str = "Exception in thread \"main\" java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory or process/resource limits reached\n";
+        let fault = |stderr: &str, status: ExitStatus, oom: bool| {
+            let mut logs = Logs::new(ByteSize::kib(4));
+            logs.push(LogStream::Stderr, stderr.as_bytes());
+            fault_of(&Exit { oom, ..Exit::new(status, Usage::default()) }, &logs)
+        };
+        let failed = ExitStatus::Code(1);
+        assert_eq!(fault(FULL, failed, false), Fault::OutOfMemory);
+        assert_eq!(fault(NONE_LEFT, failed, false), no_thread());
+        // What ended it is not known of a process with both, except that the heap's end is rarely survived.
+        assert_eq!(fault(&[NONE_LEFT, FULL].concat(), failed, false), Fault::OutOfMemory);
+        assert_eq!(fault(NONE_LEFT, ExitStatus::Signal(KILL), true), Fault::OutOfMemory);
+        let end = Some(EndOfProcess::Code(0));
+        assert_eq!(fault(NONE_LEFT, ExitStatus::Code(0), false), Fault::Exited { end });
+    }
 
     #[test]
     fn an_end_by_force_is_not_the_processs_own() {

@@ -156,9 +156,9 @@ impl Logs {
         lines.map(|line| line.text.trim()).find(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    /// Whether a line of stderr contains `text`.
-    pub fn stderr_mentions(&self, text: &str) -> bool {
-        self.lines.iter().any(|line| line.stream == LogStream::Stderr && line.text.contains(text))
+    /// Whether stderr has such a line.
+    pub fn stderr_has(&self, such: impl Fn(&str) -> bool) -> bool {
+        self.lines.iter().any(|line| line.stream == LogStream::Stderr && such(&line.text))
     }
 }
 
