@@ -3,7 +3,7 @@
 
 const { isGeneratorObject } = require('util').types;
 
-const { Kind, HEADER_LENGTH, MAX_PAYLOAD, payloadWithHead, writeHeader } = require('./frame');
+const { Kind, HEADER_LENGTH, MAX_HEAD, MAX_PAYLOAD, payloadWithHead, uint32, writeHeader } = require('./frame');
 
 const WINDOW = 1024 * 1024;
 const PIECE = 128 * 1024;
@@ -86,10 +86,18 @@ function sendJson(link, call, text) {
   return sendBytes(link, call, null, Buffer.from(text));
 }
 
+/** The payload of RESULT. */
+function toPayload(head, body) {
+  const payload = payloadWithHead(head, body);
+  const length = uint32(payload, 0);
+  if (length > MAX_HEAD) throw new ResultError(`The head of the answer is too large: status and headers have ${length} bytes as JSON, and may have ${MAX_HEAD}.`);
+  return payload;
+}
+
 /** Sends a complete body. Returns a promise only if it has to wait for acknowledgements. */
 function sendBytes(link, call, head, body) {
   if (body.length + 300 * 1024 <= MAX_PAYLOAD) {
-    link.send(Kind.RESULT, true, call.id, payloadWithHead(head, body));
+    link.send(Kind.RESULT, true, call.id, toPayload(head, body));
     return undefined;
   }
   return sendPieces(link, call, head, [body]);
@@ -97,7 +105,7 @@ function sendBytes(link, call, head, body) {
 
 /** Sends the pieces of a sync or async iterable as they arrive, within the window of unacknowledged bytes. */
 async function sendPieces(link, call, head, pieces) {
-  link.send(Kind.RESULT, false, call.id, payloadWithHead(head, Buffer.alloc(0)));
+  link.send(Kind.RESULT, false, call.id, toPayload(head, Buffer.alloc(0)));
   for await (const piece of pieces) {
     const bytes = toBuffer(piece);
     for (let at = 0; at < bytes.length && !call.cancelled; at += PIECE) {

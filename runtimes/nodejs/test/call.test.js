@@ -62,6 +62,8 @@ const refused = {
   'a throw of a string': ['throw "no";', /^An error has occurred: no$/],
   'a revoked proxy': ['const { proxy, revoke } = Proxy.revocable({}, {}); revoke(); return proxy;', /^An error has occurred: TypeError: .*revoked/],
   'a Response that throws': ['const r = new Response("x"); Object.defineProperty(r, "headers", { get() { return { get() {}, [Symbol.iterator]() { throw new Error("no"); } }; } }); return r;', /^An error has occurred: Error: no$/],
+  'a Response with a head that is too large': ['return new Response("x", { headers: { "x-a": "y".repeat(2 << 20) } });', /^The head of the answer is too large: .* and may have 262144\.$/],
+  'a Response without a body and with a head that is too large': ['return new Response(null, { headers: { "x-a": "y".repeat(300 << 10) } });', /^The head of the answer is too large: .* and may have 262144\.$/],
   'a generator of numbers': ['return (function* () { yield 5; })();', /strings or bytes, not of number/],
   'a stream of numbers': ['return (async function* () { yield 5; })();', /strings or bytes, not of number/],
 };

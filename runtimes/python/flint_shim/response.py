@@ -2,7 +2,7 @@
 
 import json
 
-from .frame import U32
+from .frame import MAX_HEAD, U32
 
 NOT_JSON = "The action did not return a dictionary or array."
 NO_HEAD = U32.pack(0)
@@ -59,6 +59,8 @@ def is_stream(value):
 
 def head_bytes(fields):
     head = json.dumps(fields).encode()
+    if len(head) > MAX_HEAD:
+        raise ResultError(f"The head of the answer is too large: status and headers have {len(head)} bytes as JSON, and may have {MAX_HEAD}.")
     return U32.pack(len(head)) + head
 
 

@@ -188,6 +188,18 @@ class Bytes(ShimTestCase):
         answer = peer.invoke()
         self.assertEqual((answer.body.decode(), answer.head), ("é", {"status": 404, "headers": [["x-one", "1"], ["content-type", "text/html"]]}))
 
+    def test_a_head_that_is_too_large_is_a_developer_error(self):
+        for body in ("'x'", "iter(['x'])"):
+            peer = self.started(f"""
+                from flint import Response
+                def main(params): return Response({body}, headers={{'x-a': 'y' * params['length']}})
+                """)
+            for length in (300 << 10, 2 << 20):
+                error = peer.invoke({"length": length}).error
+                self.assertEqual(error["kind"], "developer")
+                self.assertRegex(error["message"], r"^The head of the answer is too large: .* and may have 262144\.$")
+            self.assertEqual(peer.invoke({"length": 200 << 10}).body, b"x")
+
     def test_text_has_a_text_type(self):
         answer = self.started("from flint import Response\ndef main(params): return Response('é')\n").invoke()
         self.assertEqual(answer.headers["content-type"], "text/plain; charset=utf-8")

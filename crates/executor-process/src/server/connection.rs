@@ -17,9 +17,9 @@ use tokio::{
 use super::body::RequestBody;
 
 /// The longest head of a response.
-const LONGEST_HEAD: usize = 256 << 10;
+pub(super) const LONGEST_HEAD: usize = 256 << 10;
 /// Most headers in it.
-const MOST_HEADERS: usize = 1000;
+pub(super) const MOST_HEADERS: usize = 1000;
 
 /// Moves the bytes of a connection.
 type Driver = http1::Connection<TokioIo<Socket>, RequestBody>;

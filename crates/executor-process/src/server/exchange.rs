@@ -21,7 +21,7 @@ use hyper::body::Incoming;
 
 use super::{
     body::{RequestBody, Upload},
-    connection::Connection,
+    connection::{Connection, LONGEST_HEAD, MOST_HEADERS},
 };
 use flint_runtimes::process::{
     command::PORT, ending, logs::Logs, meter::Meter, output::Output, timer::Timer,
@@ -55,6 +55,8 @@ pub(super) enum Broken {
     Deadline,
     /// The connection broke.
     Connection(String),
+    /// The head of the answer is larger than allowed.
+    Head,
     /// The caller did not send its whole request.
     Caller(BodyError),
 }
@@ -255,6 +257,7 @@ impl Line {
     fn broken(&self, error: &hyper::Error) -> Broken {
         match self.upload.as_ref().and_then(Upload::error) {
             Some(error) => Broken::Caller(error),
+            None if error.is_parse_too_large() => Broken::Head,
             None => Broken::Connection(cause(error)),
         }
     }
@@ -270,6 +273,15 @@ impl Line {
             Broken::Deadline => {
                 ending::by_force(&self.sandbox, &mut self.output, logs).await;
                 Fault::Deadline
+            }
+            Broken::Head => {
+                ending::by_force(&self.sandbox, &mut self.output, logs).await;
+                let most = ByteSize::bytes(LONGEST_HEAD as u64);
+                Fault::Developer {
+                    message: format!(
+                        "the function's server answered with a head that is too large: status and headers may have {most}, and there may be {MOST_HEADERS} headers"
+                    ),
+                }
             }
             Broken::Connection(reason) => {
                 let patience = LEAVING.min(self.timer.deadline().saturating_duration_since(Instant::now()));

@@ -55,6 +55,11 @@ public final class Response {
         Map<String, Object> head = new LinkedHashMap<>();
         head.put("status", status);
         head.put("headers", pairs);
-        return JsonWriter.write(head);
+        byte[] json = JsonWriter.write(head);
+        if (json.length > Frame.MAX_HEAD) {
+            throw new JsonException("The head of the answer is too large: status and headers have " + json.length + " bytes as JSON, and may have "
+                + Frame.MAX_HEAD + ".");
+        }
+        return json;
     }
 }

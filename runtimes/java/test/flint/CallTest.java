@@ -122,6 +122,18 @@ final class CallTest {
             List.of(Frame.RESULT + " ", Frame.BODY + " bytes", Frame.END + " "));
     }
 
+    static void testAHeadThatIsTooLargeIsADeveloperError() throws Exception {
+        String body = "return flint.Response.of(%s, \"text/plain\").header(\"x-a\", \"y\".repeat(%d));";
+        for (String text : new String[] {"\"text\"", "new ByteArrayInputStream(new byte[1])"}) {
+            for (int length : new int[] {300 << 10, 2 << 20}) {
+                String answer = calls("Object main(Map<String, Object> p)", String.format(body, text, length), "{}").get(0);
+                Tests.contains(answer, Frame.ERROR + " {\"kind\":\"developer\",\"message\":\"The head of the answer is too large: ");
+                Tests.contains(answer, " and may have 262144.");
+            }
+        }
+        Tests.equal(calls("Object main(Map<String, Object> p)", String.format(body, "\"text\"", 200 << 10), "{}").get(0), Frame.RESULT + " text");
+    }
+
     /** Endless ones too. */
     static void testTrainingTakesStreams() throws Exception {
         String[] streams = {"new ByteArrayInputStream(\"bytes\".getBytes())", "new InputStream() { public int read() { return 'x'; } public int read(byte[] b, int o, int n) { return n; } }"};
