@@ -7,7 +7,7 @@ use std::{
 };
 
 use flint_model::{Function, SnapshotReport};
-use flint_runtimes::prepare::artefact::Artefact;
+use flint_runtimes::prepare::artefact::{Artefact, UNFINISHED};
 use serde::{Deserialize, Serialize};
 
 /// Most records beside one artefact: each deploy with other parameters adds one.
@@ -40,7 +40,7 @@ impl Record {
 
     pub(crate) fn write(&self, artefact: &Artefact, function: &Function) -> io::Result<()> {
         let file = Self::file(artefact, function);
-        let half = file.with_extension("half");
+        let half = file.with_extension(UNFINISHED);
         fs::write(&half, serde_json::to_vec(self)?)?;
         fs::rename(half, file)?;
         keep_newest(&artefact.folder)

@@ -24,6 +24,9 @@ const LAYOUT: &str = "1";
 const RECORD: &str = "artefact.json";
 /// Prefix of directories under construction. After a crash they are removed at the next start.
 const HALF: &str = ".building-";
+/// The ending of files beside an artefact's code that are renamed once they are written. After a crash they are removed at the next
+/// start.
+pub const UNFINISHED: &str = "half";
 
 /// The file written beside the code.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -84,6 +87,12 @@ impl Shelf {
         for entry in fs::read_dir(root)?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(HALF) {
                 fs::remove_dir_all(entry.path())?;
+                continue;
+            }
+            for beside in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
+                if beside.path().extension().is_some_and(|ending| ending == UNFINISHED) {
+                    fs::remove_file(beside.path())?;
+                }
             }
         }
         Ok(Self { root: root.to_owned() })
@@ -140,7 +149,7 @@ impl Shelf {
         }
         let size = disk_usage::of_folder(&folder)?;
         record.size = Some(size);
-        let half = folder.join(format!("{RECORD}.{:x}", rand_suffix()));
+        let half = folder.join(format!("{RECORD}.{:x}.{UNFINISHED}", rand_suffix()));
         let written = fs::write(&half, serde_json::to_vec_pretty(&record)?);
         if written.and_then(|()| fs::rename(&half, folder.join(RECORD))).is_err() {
             // It is measured again next time.
@@ -261,3 +270,26 @@ impl Drop for HalfBuilt {
 
 /// Held by [`flint_executor::Prepared`], which protects the artefact from collection.
 pub type SharedArtefact = Arc<Artefact>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_crash_left_unfinished_goes_at_the_next_start() {
+        let root = tempfile::tempdir().unwrap();
+        let place = |name: &str| root.path().join(name);
+        for folder in ["a/code", ".building-b/code"] {
+            fs::create_dir_all(place(folder)).unwrap();
+        }
+        let kept = ["a/artefact.json", "a/snapshot-1.json", "a/code/mine.half", "no artefact"];
+        let unfinished = ["a/artefact.json.1.half", "a/snapshot-2.half"];
+        for file in kept.iter().chain(&unfinished) {
+            fs::write(place(file), "{}").unwrap();
+        }
+        Shelf::open(root.path()).unwrap();
+        assert!(kept.iter().all(|file| place(file).exists()));
+        assert!(unfinished.iter().all(|file| !place(file).exists()));
+        assert!(!place(".building-b").exists());
+    }
+}
