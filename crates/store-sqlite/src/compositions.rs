@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use flint_model::{Attempt, Timestamp};
-use flint_store::{CompositionStep, Compositions, Lease, StoreError};
+use flint_model::Attempt;
+use flint_store::{Clock, CompositionStep, Compositions, Lease, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{
     fault::{sql_fault, unreadable},
-    queue::call::id_bytes,
+    queue::{call::id_bytes, millis_of},
     writer::Writer,
 };
 
 /// The journal's tables.
 pub(crate) struct SqliteCompositions {
     pub(crate) writer: Arc<Writer>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// Deletes a composition, within the transaction that deletes its call.
@@ -61,6 +62,7 @@ impl Compositions for SqliteCompositions {
 
     async fn begin(&self, lease: Lease) -> Result<bool, StoreError> {
         const OPERATION: &str = "beginning a composition's step";
+        let now = millis_of(self.clock.now());
         self.writer
             .run(OPERATION, move |connection| {
                 connection
@@ -69,7 +71,6 @@ impl Compositions for SqliteCompositions {
                              (SELECT number FROM calls WHERE activation = ?1 AND lease = ?2 AND state IN (0, 5))",
                     )
                     .and_then(|mut statement| {
-                        let now = Timestamp::now().as_millis() as i64;
                         statement.execute(params![id_bytes(lease.activation), lease.number, now])
                     })
                     .map(|begun| begun > 0)
@@ -132,4 +133,48 @@ fn end_attempt(
         )?
         .execute(params![id_bytes(lease.activation), lease.number, ended_by, start])?;
     Ok(ended > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use flint_model::Timestamp;
+    use flint_store::conformance::sample::{LONG, call};
+
+    use super::*;
+    use crate::{SqliteStore, StoreConfig};
+
+    const THEN: Timestamp = Timestamp::from_millis(5000);
+
+    /// It is always then.
+    #[derive(Debug)]
+    struct Stopped;
+
+    impl Clock for Stopped {
+        fn now(&self) -> Timestamp {
+            THEN
+        }
+
+        fn until(&self, _: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_attempt_begins_by_the_stores_clock() {
+        let dir = tempfile::tempdir().unwrap();
+        let store =
+            SqliteStore::open(StoreConfig { clock: Arc::new(Stopped), ..StoreConfig::new(dir.path()) })
+                .unwrap();
+        let call = call("guest", 1, 3);
+        let held = Lease::first(call.activation);
+        store.queue().enqueue(call, "a", LONG).await.unwrap();
+        let journal = store.compositions();
+        journal.reach(held, "s".into()).await.unwrap();
+        assert!(journal.begin(held).await.unwrap());
+        let step = journal.take_up(held).await.unwrap().unwrap();
+        assert_eq!(step.earlier[0].start, THEN);
+        store.close().await.unwrap();
+    }
 }

@@ -129,7 +129,10 @@ impl SqliteStore {
                 tally: Arc::clone(&tally),
                 clock: Arc::clone(&config.clock),
             }),
-            compositions: Arc::new(SqliteCompositions { writer: Arc::clone(&writer) }),
+            compositions: Arc::new(SqliteCompositions {
+                writer: Arc::clone(&writer),
+                clock: Arc::clone(&config.clock),
+            }),
             queue: Arc::new(SqliteQueue {
                 writer: Arc::clone(&writer),
                 tally: Arc::clone(&tally),
