@@ -80,6 +80,13 @@ impl Tree {
         // All controllers where that is possible, otherwise those that this process's own cgroup was given.
         let has_all = of_own.len() == wanted.len();
         let attempts = [(own, &wanted, has_all), (root, &wanted, true), (own, &of_own, !has_all)];
+        let not_given = |controller: &Controller| {
+            format!(
+                "{} cgroup (v2) is not delegated to this user: {} was not given it",
+                controller.name(),
+                own.display()
+            )
+        };
         let mut why = None;
         for (parent, part, _) in attempts.into_iter().filter(|(_, _, sensible)| *sensible) {
             if part.is_empty() && !wanted.is_empty() {
@@ -87,19 +94,28 @@ impl Tree {
             }
             match unified_group(parent, name, server, part) {
                 Ok(directory) => {
-                    self.controllers.extend(part.iter().map(|c| (*c, Version::V2, directory.clone())));
-                    self.unified = Some(directory);
-                    for controller in wanted.iter().filter(|controller| !part.contains(controller)) {
-                        self.missing.push(format!(
-                            "{} cgroup (v2) is not delegated to this user: {} was not given it",
-                            controller.name(),
-                            own.display()
-                        ));
-                    }
+                    self.adopt(directory, part);
+                    self.missing.extend(wanted.iter().filter(|one| !part.contains(one)).map(not_given));
                     return;
                 }
                 // The first failure, that in our own cgroup, says most about the cause.
                 Err(error) => why = why.or(Some(error)),
+            }
+        }
+        // The kernel may refuse only one, as it refuses cpu where real-time tasks run (CONFIG_RT_GROUP_SCHED).
+        for (parent, part) in [(own, &of_own), (root, &wanted)] {
+            let (enabled, refused) = separately(part, |one| unified_group(parent, name, server, &[one]));
+            if enabled.is_empty() {
+                continue;
+            }
+            if let Ok(directory) = unified_group(parent, name, server, &enabled) {
+                self.adopt(directory, &enabled);
+                for (controller, error) in refused {
+                    self.missing
+                        .push(format!("{} cgroup (v2) cannot be enabled: {error}", controller.name()));
+                }
+                self.missing.extend(wanted.iter().filter(|one| !part.contains(one)).map(not_given));
+                return;
             }
         }
         // A cgroup without controllers can still freeze, kill and count CPU time.
@@ -115,6 +131,12 @@ impl Tree {
                 ));
             }
         }
+    }
+
+    /// Uses a v2 cgroup in which these controllers are enabled.
+    fn adopt(&mut self, directory: PathBuf, enabled: &[Controller]) {
+        self.controllers.extend(enabled.iter().map(|one| (*one, Version::V2, directory.clone())));
+        self.unified = Some(directory);
     }
 
     /// The version and directory that provide `controller`.
@@ -170,6 +192,21 @@ fn make(directory: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Those of `controllers` that can be enabled, each by itself, and why the others cannot.
+fn separately(
+    controllers: &[Controller],
+    enable: impl Fn(Controller) -> io::Result<PathBuf>,
+) -> (Vec<Controller>, Vec<(Controller, io::Error)>) {
+    let (mut enabled, mut refused) = (Vec::new(), Vec::new());
+    for controller in controllers {
+        match enable(*controller) {
+            Ok(_) => enabled.push(*controller),
+            Err(error) => refused.push((*controller, error)),
+        }
+    }
+    (enabled, refused)
 }
 
 /// Creates the cgroup `name` below `parent`, with the `wanted` controllers enabled for its children.
@@ -280,6 +317,20 @@ mod tests {
         }
         assert_eq!((tree.place(Controller::Cpu), tree.unified()), (None, Some(place.as_path())));
         assert!(tree.missing.len() == 1 && tree.missing[0].starts_with("cpu cgroup"), "{:?}", tree.missing);
+    }
+
+    /// Plain files refuse no single controller, as the kernel does.
+    #[test]
+    fn one_controller_that_is_refused_costs_only_itself() {
+        let all = [Controller::Memory, Controller::Pids, Controller::Cpu];
+        let (enabled, refused) = separately(&all, |controller| match controller {
+            Controller::Cpu => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+            _ => Ok(PathBuf::new()),
+        });
+        assert_eq!(enabled, [Controller::Memory, Controller::Pids]);
+        assert!(
+            matches!(&refused[..], [(Controller::Cpu, error)] if error.raw_os_error() == Some(libc::EINVAL))
+        );
     }
 
     /// Below the root, a cgroup of v2 has processes or children with controllers, not both.
