@@ -113,10 +113,10 @@ class Crash(unittest.TestCase):
         self.server.start()
         self.server.put("work", "python:default", WORK)
         self.server.put("spin", "nodejs:default", "function main() { while (true) {} }")
-        for n in range(4):
+        for n in range(2):
             self.server.invoke_later("work", {"n": n, "sleep": 30})
             self.server.invoke_later("spin")
-        wait_for(lambda: self.server.busy() > 4, 120, "functions that run, some of each kind")
+        wait_for(lambda: self.server.busy() > 2, 120, "functions that run, some of each kind")
         self.server.kill()
         assert_nothing_left(self.server)
         self.server.start()
@@ -188,10 +188,10 @@ class Crash(unittest.TestCase):
         self.server.start()
         self.server.put("work", "python:default", WORK)
         self.server.put("spin", "nodejs:default", "function main() { while (true) {} }")
-        for n in range(3):
+        for n in range(2):
             self.server.invoke_later("work", {"n": n, "sleep": 30})
         self.server.invoke_later("spin")
-        wait_for(lambda: self.server.busy() > 3, 120, "functions that run, some of each kind")
+        wait_for(lambda: self.server.busy() > 2, 120, "functions that run, some of each kind")
         os.kill(launcher_of(self.server), 9)
         self.server.stop()
         assert_nothing_left(self.server)

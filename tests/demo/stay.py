@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 from types import SimpleNamespace
 
-from flint_server import FLINT, assert_nothing_left, free_port, group_of, parent, wait_for
+from flint_server import FLINT, assert_nothing_left, free_port, group_of, offspring, parent, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 # Bounds on hanging. It deploys six functions, calls each several times, and may have to build them before.
@@ -120,13 +120,14 @@ def main():
 
         wait_for(stays, STAYS_WITHIN_S, "what to try next")
         assert answers(url), f"nothing answers at {url}:\n{said()}"
-        server = SimpleNamespace(mark=mark, scratch=scratch, data_dir=scratch / "data", group=None, log_text=said)
+        server = SimpleNamespace(mark=mark, scratch=scratch, data_dir=scratch / "data", group=None, offspring=set(), log_text=said)
         server.process = SimpleNamespace(pid=server_of(demo), returncode=None)
         assert server.process.pid, f"there is no server:\n{said()}"
         server.group = group_of(server)
         try_what_it_names(said(), environment)
         try_the_key(said(), url, environment)
         assert demo.poll() is None, f"it ended with {demo.returncode}:\n{said()}"
+        server.offspring |= offspring(server.process.pid)
         demo.send_signal(signal.SIGINT)
         assert demo.wait(STOPS_WITHIN_S) == 0, f"it ended with {demo.returncode}:\n{said()}"
         assert said().rstrip().endswith("stopped"), said()

@@ -22,7 +22,10 @@ use tokio::{
     time::timeout_at,
 };
 
-use crate::{meter::Stretch, state::Pace};
+use crate::{
+    meter::Stretch,
+    state::{Pace, step_aside},
+};
 
 /// Least threads for what calls that take long do with files. The runtime's default would be 512, and each may
 /// have its processor at work all the time: who lists a large folder again and again does.
@@ -129,6 +132,8 @@ async fn in_turns<T>(turns: Rounds<NamespaceName>, whose: NamespaceName, mut wor
             // more turns by that.
             place = turns.line_up(&whose);
             drop(turn);
+            // Back to the runtime, where it may be aborted, and whoever got the turn goes on.
+            step_aside().await;
         } else {
             drop(turn);
             poll_fn(|_| if woken.is_woken() { Poll::Ready(()) } else { Poll::Pending }).await;
@@ -225,7 +230,6 @@ mod tests {
     use tokio::task::{spawn_blocking, yield_now};
 
     use super::*;
-    use crate::state::step_aside;
 
     /// That of a call which has run for long.
     fn overstayed() -> Arc<Pace> {

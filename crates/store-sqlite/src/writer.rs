@@ -152,11 +152,6 @@ impl<T: Send, F: FnMut(&Connection) -> Result<T, StoreError> + Send> Job for Pen
     }
 }
 
-/// Whether a write may have failed halfway. Other errors are answers, and come before anything is written.
-fn is_fault(error: &StoreError) -> bool {
-    matches!(error, StoreError::Full { .. } | StoreError::Failed { .. } | StoreError::Damaged { .. })
-}
-
 /// The thread's own state.
 struct Loop {
     connection: Connection,
@@ -227,13 +222,15 @@ impl Loop {
         let mut undone = false;
         for job in jobs {
             self.statement("SAVEPOINT job")?;
+            let before = self.connection.total_changes();
             if let Err(error) = job.run(&self.connection) {
                 // SQLite itself rolls back the whole transaction on some errors, such as a full disk.
                 if self.connection.is_autocommit() {
                     return Err(error);
                 }
                 self.statement("ROLLBACK TO job")?;
-                undone |= is_fault(&error);
+                // Most errors are answers, before anything is written.
+                undone |= self.connection.total_changes() != before;
             }
             self.statement("RELEASE job")?;
         }

@@ -210,6 +210,7 @@ impl Controller {
             call,
             lease,
             attempt,
+            begun: Arc::default(),
             earlier,
             arrived,
             api_key,

@@ -1,6 +1,9 @@
 //! Runs a held call.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use flint_executor::{Body, CallEnd};
 use flint_invoker::{Before, Refusal};
@@ -151,16 +154,18 @@ impl Controller {
     /// Counts the attempt once the call has its instance, unless it has become too old while it waited.
     fn beginning(&self, held: &Held) -> Before {
         let (queue, clock) = (Arc::clone(&self.stores.queue), Arc::clone(&self.stores.clock));
-        let (lease, latest) = (held.lease, policy::latest(&held.call));
+        let (lease, latest, begun) = (held.lease, policy::latest(&held.call), Arc::clone(&held.begun));
         Before(Box::pin(async move {
             if latest.is_some_and(|latest| clock.now() > latest) {
                 return false;
             }
-            queue.begin(lease).await.unwrap_or_else(|error| {
+            let counted = queue.begin(lease).await.unwrap_or_else(|error| {
                 let id = lease.activation;
                 tracing::error!(activation = %id, %error, "an attempt could not be counted; trying later");
                 false
-            })
+            });
+            begun.fetch_or(counted, Ordering::Relaxed);
+            counted
         }))
     }
 

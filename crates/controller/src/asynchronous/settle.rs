@@ -3,7 +3,7 @@
 //! Writes are ordered for durability: a record is on disk before the queue is told of it. A crash in between
 //! repeats the attempt, if the policy allows one more; neither the call nor its count is lost.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use flint_model::{Activation, ActivationId, Attempt, DeadLetterReason, FailureKind};
 use flint_store::{Lease, QueuedCall, StoreError};
@@ -59,10 +59,11 @@ impl Controller {
         let Some(kind) = failed else { return self.over(held, recorded, record).await };
         // A failure before there was an instance counts as an attempt too, as does a whole composition. An
         // attempt that is already counted is not counted twice.
-        let counted = self.stores.queue.begin(held.lease).await;
-        if let Err(error) = &counted {
+        let counting = self.stores.queue.begin(held.lease).await;
+        if let Err(error) = &counting {
             tracing::error!(activation = %held.call.activation, %error, "an attempt could not be counted");
         }
+        let counted = counting.is_ok() || held.begun.load(Ordering::Relaxed);
         let now = self.stores.clock.now();
         let next = match policy::next(&held.call, held.attempt, now) {
             Next::Again(_) if self.too_many_wait(&held.call, 1).await => {
@@ -80,15 +81,15 @@ impl Controller {
                 match self.stores.queue.retry(released.lease, failed, delay, composition).await {
                     Ok(true) => self.let_wait(released),
                     // Its lease has expired meanwhile, or its attempt is not counted.
-                    Ok(false) => self.come_back(released, counted.is_ok()),
+                    Ok(false) => self.come_back(released, counted),
                     Err(error) => {
                         tracing::error!(activation = %id, %error, "a failed attempt could not be written down");
-                        self.come_back(released, counted.is_ok());
+                        self.come_back(released, counted);
                     }
                 }
             }
             Next::Dead(reason) => {
-                self.give_up_call(held, recorded, record, reason, Some(counted.is_ok())).await;
+                self.give_up_call(held, recorded, record, reason, Some(counted)).await;
             }
         }
     }

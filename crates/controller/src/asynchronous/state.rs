@@ -62,6 +62,8 @@ pub(crate) struct Held {
     pub(crate) lease: Lease,
     /// The number of its next attempt, from 1.
     pub(crate) attempt: u32,
+    /// Whether the queue has counted that attempt, as far as it was told.
+    pub(crate) begun: Arc<AtomicBool>,
     pub(crate) earlier: Vec<Attempt>,
     pub(crate) arrived: Instant,
     pub(crate) api_key: Option<Arc<str>>,

@@ -104,3 +104,28 @@ async fn a_call_whose_attempt_cannot_be_counted_keeps_its_place() {
     .await;
     server.stop().await;
 }
+
+/// As on a disk that fills while the call runs.
+#[tokio::test]
+async fn a_call_whose_failure_cannot_be_written_gives_its_place_back() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let mut config = config();
+    config.asynchronous.lease = Duration::from_secs(1);
+    let server = Server::start_gated(dir.path(), config, &gated).await;
+    deploy(&server, "f", "wait-platform gone", json!(5)).await;
+    let id = accept(&server, "f").await;
+    let runs = || async { (!server.executor.calls_of("guest/f").is_empty()).then_some(()) };
+    eventually("its attempt", runs).await;
+    gated.fill(true);
+    eventually("the failure", || async {
+        server.executor.go();
+        gated.has_refused("retry").then_some(())
+    })
+    .await;
+    deploy(&server, "f", "echo", json!(null)).await;
+    gated.fill(false);
+    assert_eq!(record(&server, id).await.response.status, Status::Success);
+    metric(&server, "flint_async_queue_depth", 0).await;
+    places_are_free(&server).await;
+    server.stop().await;
+}

@@ -375,6 +375,11 @@ impl ScriptedInstance {
                     Err(_) => Err(Fault::Deadline),
                 }
             }
+            // Fails when the test says so.
+            "wait-platform" => {
+                self.go.notified().await;
+                Err(Fault::Platform { cause: argument.to_owned() })
+            }
             // Ends with its instance, unless it may go on before.
             "endless" => {
                 let (go, stopped) = (self.go.notified(), self.stopped.notified());

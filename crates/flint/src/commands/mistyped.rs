@@ -2,9 +2,13 @@
 
 use crate::failure::Failure;
 
+/// Names with fewer hex digits and nothing else are names: `add`, `f`.
+const FEWEST: usize = 8;
+
 /// The failure for a function that is not there, whose name may have been meant as an activation ID.
 pub(super) fn perhaps_an_id(failure: Failure, name: &str) -> Failure {
-    if failure.code != "not_found" || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    let is_hex = name.len() >= FEWEST && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if failure.code != "not_found" || !is_hex {
         return failure;
     }
     let message = format!("{}, and an activation ID has 32 hex digits, not {}", failure.message, name.len());
@@ -26,7 +30,7 @@ mod tests {
         let (message, hint) = said("not_found", "01A1fd48");
         assert_eq!(message, "no function, and an activation ID has 32 hex digits, not 8");
         assert!(hint.contains("flint activations"), "{hint}");
-        let others = [("not_found", "01a1fd4g"), ("not_found", "dead/beef"), ("throttled", "01a1fd48")];
+        let others = [("not_found", "add"), ("not_found", "01a1fd4g"), ("not_found", "dead/beef"), ("throttled", "01a1fd48")];
         for (code, name) in others {
             assert_eq!(said(code, name), ("no function".to_owned(), "its own".to_owned()), "{name}");
         }

@@ -369,7 +369,7 @@ fn watch_oom_v1(directory: &Path) -> io::Result<OwnedFd> {
 }
 
 #[cfg(test)]
-mod v2;
+mod v2_tests;
 
 #[cfg(test)]
 mod tests {

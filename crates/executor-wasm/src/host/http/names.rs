@@ -88,9 +88,12 @@ mod tests {
             assert!(join_all(lookups).await.iter().all(Result::is_err));
         }
         // A thread may begin long after it was made.
-        while ASKED.load(Ordering::SeqCst) < EACH {
-            sleep(Duration::from_millis(1)).await;
-        }
+        let all_ask = async {
+            while ASKED.load(Ordering::SeqCst) < EACH {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), all_ask).await.expect("as many ask as may");
         assert!(timeout(brief, names.look_up(&guest, "quick", 80)).await.is_err());
         assert_eq!(ASKED.load(Ordering::SeqCst), EACH);
         let found = names.look_up(&other, "quick", 443).await.unwrap();
