@@ -30,7 +30,12 @@ mod tests {
         let (message, hint) = said("not_found", "01A1fd48");
         assert_eq!(message, "no function, and an activation ID has 32 hex digits, not 8");
         assert!(hint.contains("flint activations"), "{hint}");
-        let others = [("not_found", "add"), ("not_found", "01a1fd4g"), ("not_found", "dead/beef"), ("throttled", "01a1fd48")];
+        let others = [
+            ("not_found", "add"),
+            ("not_found", "01a1fd4g"),
+            ("not_found", "dead/beef"),
+            ("throttled", "01a1fd48"),
+        ];
         for (code, name) in others {
             assert_eq!(said(code, name), ("no function".to_owned(), "its own".to_owned()), "{name}");
         }
