@@ -140,7 +140,7 @@ mod tests {
     use std::pin::Pin;
 
     use flint_model::Timestamp;
-    use flint_store::conformance::sample::{LONG, call};
+    use flint_store::conformance::sample::{LONG, call, inhabit};
 
     use super::*;
     use crate::{SqliteStore, StoreConfig};
@@ -167,6 +167,7 @@ mod tests {
         let store =
             SqliteStore::open(StoreConfig { clock: Arc::new(Stopped), ..StoreConfig::new(dir.path()) })
                 .unwrap();
+        inhabit(&*store.catalog()).await;
         let call = call("guest", 1, 3);
         let held = Lease::first(call.activation);
         store.queue().enqueue(call, "a", LONG).await.unwrap();
