@@ -10,6 +10,10 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
+case ${1-} in
+  '' | --list) ;;
+  *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
 if [ "${1-}" != --list ] && [ -z "${FLINT_BIN-}" ]; then
   FLINT_BIN=$(scripts/build.sh)
   export FLINT_BIN
