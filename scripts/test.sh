@@ -20,6 +20,10 @@
 #             for at the end. A suite's output is shown when it ends.
 #             E2E="NAME…" runs only those.
 #   fuzz      every fuzz target for a short while (scripts/fuzz-short.sh)
+#
+# and, only if it is asked for, before a release, because its build takes longer than most of the others:
+#
+#   release   the binary as it is released builds, and passes tests/demo
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/lib.sh
@@ -169,11 +173,16 @@ stage_e2e() {
 
 stage_fuzz() { nice -n 10 scripts/fuzz-short.sh; }
 
+stage_release() {
+  local binary
+  binary=$(scripts/build.sh) && FLINT_BIN=$binary tests/demo/run.sh
+}
+
 have cargo || die "there is no cargo: run ./bootstrap.sh first"
 stages=("$@")
 [ $# -gt 0 ] || stages=("${all_stages[@]}")
 for stage in "${stages[@]}"; do
-  [[ " ${all_stages[*]} " == *" $stage "* ]] || die "no stage is called $stage; there are: ${all_stages[*]}"
+  [[ " ${all_stages[*]} release " == *" $stage "* ]] || die "no stage is called $stage; there are: ${all_stages[*]} release"
 done
 asides=$(mktemp -d)
 trap leave EXIT

@@ -123,15 +123,10 @@ def main():
     parser.add_argument("--calls", type=int, default=20)
     parser.add_argument("--limit", type=int, default=1000, metavar="MS")
     options = parser.parse_args()
-    server = Server()
-    try:
-        server.start()
+    with Server() as server:
         for what, function, starts in FUNCTIONS:
             for start in starts:
                 print(f"L2 {what}, {start}: {measure(server, function, start, options.calls, options.limit)}", flush=True)
-    finally:
-        server.stop()
-        server.remove()
 
 
 if __name__ == "__main__":

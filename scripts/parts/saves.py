@@ -86,14 +86,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--saves", type=int, default=20)
     options = parser.parse_args()
-    server = Server()
-    try:
-        server.start()
+    with Server() as server:
         for language, name, code in FUNCTIONS:
             print(f"S18 {language}: {measure(server, name, code, options.saves)}", flush=True)
-    finally:
-        server.stop()
-        server.remove()
 
 
 if __name__ == "__main__":

@@ -114,6 +114,17 @@ class Server:
             assert_nothing_unfinished(self)
         return self
 
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_):
+        self.stop()
+        self.remove()
+
     def kill(self):
         """kill -9."""
         self.offspring |= offspring(self.process.pid)
