@@ -1,6 +1,6 @@
 //! The queue is told of failed attempts late, answers late, or cannot be told.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use flint_model::Status;
 use flint_store::{CallPhase, conformance::sample};
@@ -12,6 +12,13 @@ use crate::support::{
     places_are_free,
     retrying::{accept, deploy, metric, record, result},
 };
+
+/// A server that has a call again soon after the queue could not be told what became of it.
+async fn with_brief_leases(dir: &Path, gated: &Arc<Gated>) -> Server {
+    let mut config = config();
+    config.asynchronous.lease = Duration::from_secs(1);
+    Server::start_gated(dir, config, gated).await
+}
 
 /// A back-off can be over before the attempt's own task has learnt that it began.
 #[tokio::test]
@@ -35,9 +42,7 @@ async fn a_call_that_is_due_again_at_once_is_run_with_its_key() {
 #[tokio::test]
 async fn a_failure_that_comes_late_ends_no_later_attempt() {
     let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
-    let mut config = config();
-    config.asynchronous.lease = Duration::from_secs(1);
-    let server = Server::start_gated(dir.path(), config, &gated).await;
+    let server = with_brief_leases(dir.path(), &gated).await;
     deploy(&server, "f", "fails developer 9", json!(5)).await;
     let written = gated.hold_failures().await;
     let id = accept(&server, "f").await;
@@ -80,9 +85,7 @@ async fn what_cannot_be_given_up_at_the_start_takes_no_place() {
 #[tokio::test]
 async fn a_call_whose_attempt_cannot_be_counted_keeps_its_place() {
     let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
-    let mut config = config();
-    config.asynchronous.lease = Duration::from_secs(1);
-    let server = Server::start_gated(dir.path(), config, &gated).await;
+    let server = with_brief_leases(dir.path(), &gated).await;
     deploy(&server, "other", "wait", json!(null)).await;
     accept(&server, "other").await;
     let runs = || async { (!server.executor.calls_of("guest/other").is_empty()).then_some(()) };
@@ -109,9 +112,7 @@ async fn a_call_whose_attempt_cannot_be_counted_keeps_its_place() {
 #[tokio::test]
 async fn a_call_whose_failure_cannot_be_written_gives_its_place_back() {
     let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
-    let mut config = config();
-    config.asynchronous.lease = Duration::from_secs(1);
-    let server = Server::start_gated(dir.path(), config, &gated).await;
+    let server = with_brief_leases(dir.path(), &gated).await;
     deploy(&server, "f", "wait-platform gone", json!(5)).await;
     let id = accept(&server, "f").await;
     let runs = || async { (!server.executor.calls_of("guest/f").is_empty()).then_some(()) };
