@@ -16,7 +16,7 @@ function init({ value }) {
   return { ok: true };
 }
 
-http.createServer((request, response) => {
+const server = http.createServer((request, response) => {
   const pieces = [];
   request.on('data', (piece) => pieces.push(piece));
   request.on('end', async () => {
@@ -32,4 +32,7 @@ http.createServer((request, response) => {
     response.writeHead(status, { 'content-type': 'application/json', 'content-length': answer.length });
     response.end(answer);
   });
-}).listen(process.argv[2]);
+});
+// The gateway keeps its connection for as long as it keeps the container.
+server.keepAliveTimeout = 0;
+server.listen(process.argv[2]);
