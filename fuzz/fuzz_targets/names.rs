@@ -1,11 +1,11 @@
-//! Names, ids, sizes, versions and keys out of requests: what is accepted reads back the same.
+//! Names, ids, sizes, durations, versions, hosts and keys out of requests: what is accepted reads back the same.
 #![no_main]
 
 use std::str::FromStr;
 
 use flint_model::{
-    ActivationId, ApiKey, ByteSize, Digest, EntityName, FunctionPath, Kind, NamespaceName, NatsServer,
-    Version,
+    ActivationId, AliasName, ApiKey, ByteSize, Digest, EntityName, FunctionPath, HostPattern, Kind,
+    NamespaceName, NatsServer, Qualifier, SecretBinding, SecretName, Version, parse_duration, show_duration,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -25,8 +25,21 @@ fuzz_target!(|text: &str| {
     reads_back::<Kind>(text);
     reads_back::<Version>(text);
     reads_back::<NatsServer>(text);
+    reads_back::<AliasName>(text);
+    reads_back::<SecretName>(text);
+    reads_back::<SecretBinding>(text);
+    reads_back::<HostPattern>(text);
+    if let Some(duration) = parse_duration(text) {
+        assert_eq!(parse_duration(&show_duration(duration)), Some(duration), "{text:?}");
+    }
     if let Ok(name) = EntityName::parse(text) {
         assert!(!name.as_str().contains('/') && name.as_str() != ".." && name.as_str() != ".");
+        if let Some((plain, qualifier)) = Qualifier::split(&name) {
+            assert!(text.strip_prefix(plain.as_str()).is_some_and(|rest| rest.starts_with('@')), "{text:?}");
+            if let Qualifier::Alias(alias) = qualifier {
+                assert!(alias.as_str().parse::<Version>().is_err(), "{text:?}");
+            }
+        }
     }
     if let Some(key) = ApiKey::parse(text) {
         assert!(ApiKey::parse(&key.expose()).is_some_and(|again| again == key));

@@ -1,7 +1,10 @@
 //! The path and the query of a request.
 #![no_main]
 
-use flint_api_openwhisk::parse::{self, ListQuery, Method, Query};
+use flint_api_openwhisk::{
+    parse::{self, ListQuery, Method, Query},
+    web_path,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u8, &str, &str)| {
@@ -18,4 +21,10 @@ fuzz_target!(|input: (u8, &str, &str)| {
     }
     let _ = parse::percent_decode(path);
     let _ = parse::action_filter(path);
+    // With a host in it, as a proxy may send it.
+    if let Ok(uri) = path.parse()
+        && let Some(path) = web_path(&uri, &Default::default(), &["localhost".to_owned()])
+    {
+        assert!(path.starts_with("/api/v1/web/"), "{path:?}");
+    }
 });

@@ -17,6 +17,7 @@ import operator
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import textwrap
@@ -176,4 +177,6 @@ def main():
 
 
 if __name__ == "__main__":
+    # Whoever reads no further, as `head` does, ends it as any other tool.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())

@@ -95,6 +95,16 @@ def test_a_closed_loop_does_not_wait_for_an_answer_that_does_not_come(world):
     claim(done.code == 1 and "status 404 instead of 200" in done.said, done)
 
 
+def test_a_load_says_where_it_was_measured(world):
+    url = f"{world.server.url}/health"
+    for loop in (["--closed", "1"], ["--rate", "50"]):
+        done = world.bare("bench", "load", url, *loop, "--duration", "500ms", "--warm-up", "0s", "--json")
+        claim(done.code == 0, done)
+        document = done.json()
+        claim(document["answered"] > 0 and document["host"]["cores"] > 0 and document["host"]["kernel"], document)
+        claim(document["commit"], document)
+
+
 def test_what_an_experiment_does_not_have_is_wrong_usage(world):
     for arguments, part in [
         (["wasm", "--set", "bogus=1"], "the experiment wasm has no options"),

@@ -24,6 +24,10 @@ use crate::{
     },
 };
 
+/// What to do about arguments that a function does not take any more.
+const TAKE_AGAIN: &str =
+    "`flint dlq get` shows its arguments; let the function take them again, or remove the letter with `flint dlq rm`";
+
 /// Which letters.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -59,6 +63,10 @@ fn no_letter(error: ControllerError, id: &str) -> ApiError {
             format!("the dead letter {id} calls {function}, which is not there"),
         )
         .hint("deploy that function, or remove the letter with `flint dlq rm`"),
+        ControllerError::ReservedParameters => {
+            let message = format!("the dead letter {id} sets parameters that have become final");
+            ApiError::invalid(message).hint(TAKE_AGAIN)
+        }
         other => other.into(),
     }
 }
@@ -119,6 +127,7 @@ pub(crate) async fn get(
     params(("id" = String, Path, description = "Activation id of the dead letter, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
     responses(
         (status = 202, description = "Accepted as a new call", body = RedrivenResource),
+        (status = 400, description = "Its arguments set parameters that have become final", body = ErrorBody),
         (status = 404, description = "No such dead letter", body = ErrorBody),
         (status = 429, description = "A limit of the namespace is reached", body = ErrorBody),
     ))]
@@ -137,7 +146,7 @@ pub(crate) async fn redrive(
 
 /// Redrive several dead letters, oldest first
 ///
-/// Continues until all letters are calls again or one is refused, because of a limit of the namespace, or because its function is gone or may not be called.
+/// Continues until all letters are calls again or one is refused, because of a limit of the namespace, or because its function is gone, may not be called or does not take the arguments any more.
 #[utoipa::path(post, path = "/v1/dead-letters/redrive", tag = "activations", request_body = RedriveRequest,
     responses(
         (status = 202, description = "The letters accepted as new calls, and what stopped the redrive, if anything", body = RedriveResult),

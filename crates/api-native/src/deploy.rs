@@ -278,6 +278,20 @@ fn put_of(Upload { request, code }: Upload, defaults: &FunctionLimits) -> Result
     })
 }
 
+/// Reads any JSON as a deploy request, as the handler does; for fuzz targets.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz_deploy(body: &[u8]) {
+    let Ok(upload) = parse(body, ByteSize::kib(64)) else { return };
+    let sent = upload.code.as_ref().map(|(_, content)| content.clone());
+    assert!(sent.as_ref().is_none_or(|content| content.len() <= body.len()), "more code than was sent");
+    let Ok(put) = put_of(upload, &FunctionLimits::default()) else { return };
+    let taken = put.code.map(|code| code.content);
+    assert!(taken == sent && taken.is_none_or(|content| !content.is_empty()), "other code than was sent");
+    if let Some(options) = put.snapshot {
+        let _ = options.check();
+    }
+}
+
 async fn carry_out(
     native: &Native,
     tenant: &Tenant,

@@ -38,6 +38,8 @@ use flint_executor::Executor;
 use flint_model::ApiKey;
 use flint_request_body::Uploads;
 
+#[cfg(feature = "fuzzing")]
+pub use deploy::fuzz_deploy;
 pub use feed::ActivationFeed;
 pub use namespaces::namespace_refusal;
 pub use openapi::document;

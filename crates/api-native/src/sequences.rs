@@ -17,6 +17,10 @@ use crate::{
     resource::{ErrorBody, SequenceList, SequenceRequest, SequenceResource},
 };
 
+/// What to do about a name that is taken.
+const REPLACES: &str =
+    "`flint sequence create --update` replaces what has that name, as does a request without `create_only`";
+
 /// Which part of a list; all of it unless there is a limit.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -110,7 +114,10 @@ pub(crate) async fn put(
         ..PutSequence::default()
     };
     let sequence = native.controller.put_sequence(&tenant.caller, path.clone(), put).await;
-    let sequence = sequence.map_err(|error| ApiError::no_package(error, &path))?;
+    let sequence = sequence.map_err(|error| match error {
+        ControllerError::Exists => ApiError::from(error).hint(REPLACES),
+        other => ApiError::no_package(other, &path),
+    })?;
     Ok(Json(SequenceResource::from(&*sequence)))
 }
 

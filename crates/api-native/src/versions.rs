@@ -23,6 +23,11 @@ fn refused(error: ControllerError, path: &FunctionPath) -> ApiError {
             ApiError::new(StatusCode::NOT_FOUND, "not_found", format!("there is no {what}"))
                 .hint(format!("`flint versions {}` lists its versions and aliases", path.local()))
         }
+        live @ ControllerError::LiveDecides(_) => {
+            let name = path.local();
+            ApiError::from(live)
+                .hint(format!("`flint rollback {name} --to VERSION`; `flint versions {name}` lists them"))
+        }
         other => ApiError::no_function(other, path.namespace.as_str(), &path.local()),
     }
 }

@@ -69,6 +69,29 @@ async fn a_package_that_is_not_there_is_named_with_what_makes_it() {
 }
 
 #[tokio::test]
+async fn what_is_in_the_way_is_said_with_the_next_step() {
+    let api = Api::with(config()).await;
+    deploy_with(&api.server, "f", "echo", &[]).await;
+    let sequence = json!({"components": ["f"], "create_only": true});
+    let live = json!({"versions": [{"version": "0.0.1", "weight": 1}]});
+    let asked = async |method: &str, path: &str, body: &Value| {
+        api.send(method, path, Body::from(body.to_string()), None).await
+    };
+    assert_eq!(asked("PUT", "/v1/sequences/s", &sequence).await.0, 200);
+    assert_eq!(asked("PUT", "/v1/functions/f/aliases/live", &live).await.0, 200);
+    for (method, path, body, status, code, hint) in [
+        ("PUT", "/v1/sequences/s", sequence, 409, "conflict", "--update"),
+        ("POST", "/v1/functions/f/rollback", json!({}), 400, "invalid", "flint rollback f --to VERSION"),
+    ] {
+        let (answered, refused) = asked(method, path, &body).await;
+        let error = &refused["error"];
+        assert_eq!((answered, &error["code"]), (status, &json!(code)), "{path}: {refused}");
+        assert!(error["hint"].as_str().unwrap().contains(hint), "{path}: {refused}");
+    }
+    api.server.stop().await;
+}
+
+#[tokio::test]
 async fn a_deploy_over_something_else_keeps_nothing_of_what_that_said() {
     let api = Api::with(config()).await;
     deploy_with(&api.server, "g", "echo", &[]).await;

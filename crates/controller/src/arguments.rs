@@ -51,6 +51,11 @@ impl Defaults {
         self.members.is_empty() && self.fixed.is_empty()
     }
 
+    /// Whether there are keys that a request must not set.
+    pub(crate) fn has_fixed(&self) -> bool {
+        !self.fixed.is_empty()
+    }
+
     /// The arguments of a call whose request has this body; an empty body is `{}`.
     pub(crate) fn merge(&self, body: Bytes) -> Result<Bytes, ControllerError> {
         let object = body.trim_ascii();

@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use flint_model::{ActivationId, FunctionPath, NamespaceName, Timestamp};
-use flint_store::{DeadLetter, DeadLetterUsage, LetterQuery, Page, Redrive};
+use flint_store::{DeadLetter, DeadLetterUsage, LetterQuery, Page, QueuedCall, Redrive};
 
 use crate::{
     Caller, Controller, ControllerError,
     asynchronous::policy,
+    callable::Callable,
     functions::own,
     resolve::{Callee, Right},
 };
@@ -141,9 +142,11 @@ impl Controller {
             })?;
         let activation = ActivationId::generate();
         let resolved = resolved.pick(activation);
-        // So does one that its caller may not call: it would end as a call, and be lost.
-        if let Callee::Sequence(sequence) = &resolved.callee {
-            self.may_call_components(caller, sequence).await?;
+        // So does one that its caller may not call, or that its function does not take any more: it would end as
+        // a call, and be lost.
+        match &resolved.callee {
+            Callee::Function(callable) => self.check_taken(callable, call).await?,
+            Callee::Sequence(sequence) => self.may_call_components(caller, sequence).await?,
         }
         let place = self.admit(caller)?;
         let redrive = Redrive {
@@ -162,6 +165,17 @@ impl Controller {
         }
         self.accept_redriven(place);
         Ok(Redriven { letter: call.activation, activation })
+    }
+
+    /// Refuses a letter whose arguments set a parameter that has become final.
+    async fn check_taken(&self, callable: &Callable, call: &QueuedCall) -> Result<(), ControllerError> {
+        if !callable.defaults.has_fixed() {
+            return Ok(());
+        }
+        // Lists do not have the arguments.
+        let letter = self.stores.dead_letters.get(&call.namespace, call.activation).await?;
+        let letter = letter.ok_or(ControllerError::NotFound)?;
+        callable.defaults.merge(letter.call.arguments).map(drop)
     }
 
     /// Removes a letter; [`ControllerError::NotFound`] when there is none.

@@ -2,7 +2,7 @@
 
 use flint_executor::BodyError;
 use flint_invoker::Refusal;
-use flint_model::{ByteSize, EntityPath, LimitError, NameError, Timestamp};
+use flint_model::{ByteSize, EntityPath, FunctionPath, LimitError, NameError, Timestamp};
 use flint_store::StoreError;
 
 /// The kind of an error, which a front maps to a status.
@@ -88,6 +88,9 @@ pub enum ControllerError {
     /// Changed concurrently.
     #[error("Concurrent modification to resource detected.")]
     Race,
+    /// A roll back to the version before, where calls get what an alias says.
+    #[error("calls of {0} get what its alias `live` names: say which version they are to get")]
+    LiveDecides(FunctionPath),
     /// A function is created without code.
     #[error("exec undefined")]
     NoCode,
@@ -222,6 +225,7 @@ impl ControllerError {
             | Self::Name(_)
             | Self::Limit(_)
             | Self::Invalid(_)
+            | Self::LiveDecides(_)
             | Self::NoFunction(_)
             | Self::NoSequence(_)
             | Self::Malformed(_)

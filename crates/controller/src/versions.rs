@@ -71,11 +71,7 @@ impl Controller {
                 Some(old) => old,
                 None => return Err(ControllerError::NoSuch(format!("{path}@{version}"))),
             },
-            None if live => {
-                return Err(ControllerError::Invalid(format!(
-                    "calls of {path} get what its alias `live` names: say which version they are to get"
-                )));
-            }
+            None if live => return Err(ControllerError::LiveDecides(path.clone())),
             None => {
                 let before = versions.kept(path).await?.first().map(|kept| kept.version);
                 let old = match before {

@@ -20,6 +20,8 @@ mod run_request;
 mod server;
 mod stdio;
 
+#[cfg(feature = "fuzzing")]
+pub use actionloop::fuzz_lines;
 pub use executor::ProcessExecutor;
 #[cfg(feature = "fuzzing")]
 pub use stdio::fuzz_last_line;

@@ -31,3 +31,5 @@ pub use house::{House, Nursery, Unpacking};
 pub use java::fuzz_java;
 #[cfg(feature = "fuzzing")]
 pub use prepare::fuzz_unpack;
+#[cfg(feature = "fuzzing")]
+pub use python::fuzz_byte_code;

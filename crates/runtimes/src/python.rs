@@ -163,6 +163,12 @@ fn take(tar: impl io::Read, code: &Path) -> io::Result<usize> {
     Ok(files)
 }
 
+/// Takes byte code out of any bytes, as a deploy does of what its compiler sent; for fuzz targets.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz_byte_code(tar: &[u8], code: &Path) {
+    let _ = take(tar, code);
+}
+
 /// Whether no component of the path is a link, so that nothing is written through a link from an archive.
 fn is_real_dir(root: &Path, path: &Path) -> bool {
     path.ancestors().all(|above| fs::symlink_metadata(root.join(above)).is_ok_and(|meta| meta.is_dir()))

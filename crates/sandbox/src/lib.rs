@@ -48,6 +48,18 @@ pub use spec::{LauncherConfig, Mount, Network, ResourceLimits, SandboxIo, Sandbo
 pub use sweep::{SweepReport, sweep};
 pub use text::check_text;
 
+/// Reads any bytes as the reports of a sandbox's pid 1 and as the messages on a spawner's link; for fuzz targets.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz_messages(bytes: &[u8]) {
+    let _ = inside::report::parse(bytes);
+    let _ = spawner::Answer::parse(bytes).map(Ended::from);
+    let Some(request) = spawner::Request::parse(bytes) else { return };
+    for at in request.arguments.into_iter().chain(request.env) {
+        let string = bytes.get(at..).map(std::ffi::CStr::from_bytes_until_nul);
+        assert!(matches!(string, Some(Ok(_))), "no string that ends at {at}");
+    }
+}
+
 /// Turns this process into the launcher if it was started as one, and then does not return; otherwise does
 /// nothing. Must be the first line of `main`, before any thread exists.
 pub fn launcher_entry() {

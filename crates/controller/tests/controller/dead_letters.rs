@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use flint_controller::{ControllerError, ErrorKind, Mode, PutCode, PutFunction, PutPackage, PutSequence};
-use flint_model::{DeadLetterReason, NamespaceLimits, Status, Timestamp};
+use flint_model::{DeadLetterReason, NamespaceLimits, Parameter, Parameters, Status, Timestamp};
 use serde_json::json;
 
 use crate::support::{
@@ -139,6 +139,42 @@ async fn a_sequence_whose_step_may_not_be_called_any_more_stays_a_letter() {
     publish(true).await;
     let redriven = redrive().await.unwrap();
     assert_eq!(record(&server, redriven.activation).await.response.status, Status::Success);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_sets_what_has_become_final_stays_a_letter() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
+    let server = start(dir.path(), &clock).await;
+    let (guest, controller) = (server.guest().await, &server.controller);
+    let namespace = &guest.namespace.name;
+    deploy(&server, "f", "fails developer 1", json!(0)).await;
+    let id = accept(&server, "f").await;
+    letter(&server, id).await;
+    let fix = async |key: &str| {
+        let code =
+            PutCode { kind: "nodejs".into(), content: "echo".to_owned().into(), format: None, main: None };
+        let parameter = Parameter { key: key.to_owned(), value: json!(2), init: false };
+        let parameters = Some(Parameters(vec![parameter]));
+        let mut put = PutFunction { overwrite: true, code: Some(code), parameters, ..PutFunction::default() };
+        put.annotations.set("final", true);
+        controller.put_function(&guest, "guest/f".parse().unwrap(), put, &|_| {}).await.unwrap();
+    };
+
+    fix("n").await;
+    let refused = controller.redrive(&guest, namespace, id, "t", None).await.unwrap_err();
+    let call = invocation("f", &json!({"n": 1}), Mode::NonBlocking);
+    let as_a_call = controller.invoke(&guest, call).await.unwrap_err();
+    assert!(matches!(refused, ControllerError::ReservedParameters), "{refused}");
+    assert_eq!(refused.to_string(), as_a_call.to_string());
+    let some = controller.redrive_some(&guest, namespace, None, 9, "t", None).await.unwrap();
+    assert!(some.redriven.is_empty());
+    assert!(matches!(some.stopped, Some(ControllerError::ReservedParameters)), "{:?}", some.stopped);
+    assert_eq!(letters(&server).await.len(), 1, "it stays");
+    places_are_free(&server).await;
+    fix("m").await;
+    let redriven = controller.redrive(&guest, namespace, id, "t", None).await.unwrap();
+    assert_eq!(result(&record(&server, redriven.activation).await), json!({"m": 2, "n": 1}));
     server.stop().await;
 }
 

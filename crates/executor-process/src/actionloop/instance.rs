@@ -107,7 +107,7 @@ impl Start<'_> {
 }
 
 /// Whether the program reports that it is ready.
-fn acknowledged(line: &[u8]) -> Result<(), Fault> {
+pub(super) fn acknowledged(line: &[u8]) -> Result<(), Fault> {
     match serde_json::from_slice::<Ack>(line) {
         Ok(Ack { ok: true, .. }) => Ok(()),
         Ok(Ack { error: Some(message), .. }) => Err(Fault::Developer { message }),

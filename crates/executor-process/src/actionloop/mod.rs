@@ -3,6 +3,9 @@
 //! `{"ok":true}` to descriptor 3 once it is ready.
 
 mod instance;
+mod line;
 mod wire;
 
 pub(crate) use instance::Start;
+#[cfg(feature = "fuzzing")]
+pub use line::fuzz_lines;

@@ -24,6 +24,8 @@ use tokio::{
     net::unix::pipe,
 };
 
+use super::line::Unfinished;
+
 /// How much is read at a time.
 const PIECE: usize = 16 << 10;
 /// The largest capacity of a pipe.
@@ -96,27 +98,16 @@ impl Wire {
         most: u64,
         logs: &mut Logs,
     ) -> Result<Line, Broken> {
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let (mut kept, mut size) = (BytesMut::new(), 0);
-        poll_fn(|cx| {
+        let mut answer = Unfinished::new(most);
+        let asked = poll_fn(|cx| {
             if self.timer.poll(cx).is_ready() {
                 return Poll::Ready(Err(Broken::Deadline));
             }
             self.poll_write(cx, &mut line);
             loop {
-                if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                    let last = self.buffer.split_to(end + 1);
-                    keep(&mut kept, &last[..end], most);
-                    size += end as u64;
-                    return Poll::Ready(Ok(Line {
-                        text: kept.split().freeze(),
-                        size,
-                        was_asked: line.is_empty(),
-                    }));
+                if answer.take(&mut self.buffer) {
+                    return Poll::Ready(Ok(line.is_empty()));
                 }
-                keep(&mut kept, &self.buffer, most);
-                size += self.buffer.len() as u64;
-                self.buffer.clear();
                 self.buffer.reserve(PIECE);
                 match pin!(self.pipes.answers.read_buf(&mut self.buffer)).poll(cx) {
                     Poll::Ready(Ok(length)) if length > 0 => {}
@@ -126,8 +117,10 @@ impl Wire {
             }
             self.pipes.output.poll(cx, logs);
             Poll::Pending
-        })
-        .await
+        });
+        let was_asked = asked.await?;
+        let (text, size) = answer.finish();
+        Ok(Line { text, size, was_asked })
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, line: &mut Bytes) {
@@ -174,9 +167,4 @@ impl Wire {
             Broken::Closed => ending::of_itself(&self.sandbox, output, logs).await,
         }
     }
-}
-
-fn keep(kept: &mut BytesMut, piece: &[u8], most: usize) {
-    let room = most - kept.len();
-    kept.extend_from_slice(&piece[..piece.len().min(room)]);
 }

@@ -37,7 +37,7 @@ use crate::{
     failure::{Exit, Failure},
     output::{print_json, print_line, tell},
 };
-pub(crate) use run::{Effort, Size};
+pub(crate) use run::{Effort, Size, commit};
 
 /// How long a signal may take to be seen that has ended a program which a measurement has started.
 const SEEN_WITHIN: Duration = Duration::from_millis(200);

@@ -270,7 +270,7 @@ pub(super) fn show(bar: &ProgressBar, what: &str, done: usize, steps: usize) {
 }
 
 /// The commit of this binary, as recorded by the build.
-fn commit() -> String {
+pub(crate) fn commit() -> String {
     option_env!("FLINT_COMMIT").unwrap_or("unknown").to_owned()
 }
 

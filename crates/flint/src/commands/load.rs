@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use flint_lab::{
-    Arrivals, Failures, HttpArm, HttpRequest, Load, OpenLoad, OpenMeasured, drive_open, drive_within,
+    Arrivals, Failures, Host, HttpArm, HttpRequest, Load, OpenLoad, OpenMeasured, drive_open, drive_within,
 };
 use http::{Method, Request, Uri, header};
 use http_body_util::{BodyExt as _, Full};
@@ -12,6 +12,7 @@ use tokio::{net::TcpStream, time::timeout};
 
 use super::call::Input;
 use crate::{
+    bench::commit,
     cli::{Global, LoadArgs},
     client::{Address, key_for},
     failure::{Exit, Failure},
@@ -24,6 +25,7 @@ pub(crate) async fn run(global: &Global, args: &LoadArgs) -> anyhow::Result<Exit
             .hint("--duration is the whole time, and --warm-up its beginning that is not counted")
             .into());
     }
+    let host = Host::describe();
     let (address, request) = request(global, args).await?;
     let arm = Arc::new(HttpArm::new(address, vec![request]));
     let progress = Progress::start(format!("loading {} for {:?}", args.target, args.duration));
@@ -46,7 +48,7 @@ pub(crate) async fn run(global: &Global, args: &LoadArgs) -> anyhow::Result<Exit
     };
     drop(progress);
     match global.json {
-        true => print_json(&outcome.document)?,
+        true => print_json(&placed(outcome.document, &host))?,
         false => print_line(&outcome.text)?,
     }
     Ok(if outcome.answered > 0 { Exit::Ok } else { Exit::FunctionFailed })
@@ -56,6 +58,13 @@ struct Outcome {
     answered: u64,
     document: Value,
     text: String,
+}
+
+/// Figures with the host and the commit of this program, which drives the load, as reports of experiments have them.
+fn placed(mut figures: Value, host: &Host) -> Value {
+    figures["host"] = json!(host);
+    figures["commit"] = commit().into();
+    figures
 }
 
 /// The target and the request.
@@ -285,6 +294,14 @@ mod tests {
             let outcome = closed(&arm, &Line::parse_from(line).load, 2).await.unwrap();
             assert_eq!(outcome.answered == answered.load(Ordering::Relaxed), all, "{warm_up}");
         }
+    }
+
+    #[test]
+    fn a_document_says_where_it_was_measured() {
+        let host = Host { cpu: "fast".into(), cores: 3, ..Host::default() };
+        let document = placed(json!({ "loop": "open" }), &host);
+        assert_eq!(document["host"], serde_json::to_value(&host).unwrap());
+        assert_eq!((&document["loop"], &document["commit"]), (&json!("open"), &json!(commit())));
     }
 
     #[tokio::test]

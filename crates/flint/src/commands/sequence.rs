@@ -70,11 +70,8 @@ pub(crate) async fn run(global: &Global, args: &SequenceArgs) -> anyhow::Result<
     Ok(Exit::Ok)
 }
 
-/// Adds a next step where the API's error has none.
+/// Names the components that are missing, if some are. The text is OpenWhisk's, and does not change.
 async fn explained(client: &Client, failure: Failure, components: &[String]) -> Failure {
-    if failure.message.contains("already exists") {
-        return failure.hint("say --update to replace what has that name");
-    }
     if !failure.message.starts_with("Sequence component does not exist") {
         return failure;
     }

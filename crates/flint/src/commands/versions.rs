@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     cli::{AliasArgs, AliasCommand, Global, RollbackArgs, VersionsArgs},
     client::{Client, segment},
-    failure::{Exit, Failure},
+    failure::Exit,
     output::{Progress, ago, print_json, print_line, table},
 };
 
@@ -34,13 +34,7 @@ pub(crate) async fn rollback(global: &Global, args: &RollbackArgs) -> anyhow::Re
     let client = Client::new(global)?;
     let asked = RollbackRequest { to: args.to.map(|version| version.to_string()) };
     let progress = Progress::start(format!("going back with {}", args.name));
-    let result = client.send_json(Method::POST, &at(&args.name, "rollback"), &asked).await;
-    let result: DeployResult =
-        result.map_err(|failure: Failure| match failure.message.contains("`live`") {
-            true => failure
-                .hint(format!("flint rollback {0} --to VERSION; `flint versions {0}` lists them", args.name)),
-            false => failure,
-        })?;
+    let result: DeployResult = client.send_json(Method::POST, &at(&args.name, "rollback"), &asked).await?;
     drop(progress);
     if global.json {
         print_json(&result)?;

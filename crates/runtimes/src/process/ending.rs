@@ -104,10 +104,11 @@ pub fn fault_of(exit: &Exit, logs: &Logs) -> Fault {
     }
 }
 
-/// The fault of a function that could start no thread.
+/// The fault of a function that could start no thread. The JVM does not know why: "possibly out of memory or
+/// process/resource limits reached".
 pub(crate) fn no_thread() -> Fault {
     Fault::Developer {
-        message: "the function could start no further thread: it has as many processes and threads as it may have (limits.processes)".into(),
+        message: "the function could start no further thread; the JVM does not say why: check whether it has as many processes and threads as it may have (limits.processes), and whether its memory has room for one more (limits.memory)".into(),
     }
 }
 
