@@ -68,7 +68,8 @@ impl Compositions for SqliteCompositions {
             .run(OPERATION, move |connection| {
                 connection
                     .prepare_cached(
-                        "UPDATE compositions SET begun = ?3
+                        "UPDATE compositions SET begun = ?3, earlier = iif(begun IS NULL, earlier,
+                             json_insert(earlier, '$[#]', json_object('start', begun, 'ended_by', 'unknown')))
                          WHERE (step IS NULL OR step = ?4) AND number =
                              (SELECT number FROM calls WHERE activation = ?1 AND lease = ?2 AND state IN (0, 5))",
                     )

@@ -11,7 +11,8 @@ use crate::{Lease, StoreError};
 pub struct CompositionStep {
     /// What its runner needs to go on from there.
     pub state: Bytes,
-    /// Attempts at this step that did not end it. One whose server vanished appears as `server restarted`.
+    /// Attempts at this step that did not end it. One whose server vanished appears as `server restarted`, and one whose failure could not be
+    /// written down as `unknown`.
     pub earlier: Vec<Attempt>,
 }
 
@@ -32,7 +33,7 @@ pub trait Compositions: Send + Sync {
 
     /// Counts an attempt at the step, to be called right before it is made. Acknowledged when it is committed and fsynced; many at the
     /// same time share a commit. `false`, and nothing is counted, when the lease is over, the composition unknown, or at another step: then
-    /// nothing must run.
+    /// nothing must run. An attempt at the step that is still under way is over, and counts as failed: its failure could not be written down.
     async fn begin(&self, lease: Lease, step: ActivationId) -> Result<bool, StoreError>;
 
     /// The attempt at the step that was begun last failed, and why. Need not be durable on return. `false`, and nothing is written, when none is

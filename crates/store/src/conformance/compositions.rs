@@ -59,6 +59,21 @@ pub async fn attempts_at_a_step_are_counted(driver: &dyn Driver) {
     }
 }
 
+/// An attempt whose failure could not be written down, as on a full disk, counts when the next one begins.
+pub async fn an_attempt_without_an_end_counts(driver: &dyn Driver) {
+    let opened = &driver.open().await;
+    let (held, step) = (accepted(opened).await, ActivationId::generate());
+    let journal = &opened.compositions;
+    journal.reach(held, step, "s".into()).await.unwrap();
+    for _ in 0..2 {
+        assert!(journal.begin(held, step).await.unwrap());
+    }
+    let failed = Attempt::new(Timestamp::from_millis(7), "failed");
+    assert!(journal.fail(held, step, failed).await.unwrap());
+    assert!(journal.begin(held, step).await.unwrap());
+    assert_eq!(ends(journal.take_up(held).await.unwrap()).1, ["unknown", "failed", "server restarted"]);
+}
+
 /// An attempt that begins or ends when its composition has gone on to another step is none at that one.
 pub async fn a_step_that_is_over_writes_nothing(driver: &dyn Driver) {
     let opened = &driver.open().await;
