@@ -7,7 +7,9 @@ use flint_store::{CallPhase, conformance::sample};
 use serde_json::json;
 
 use crate::support::{
-    Server, config, eventually,
+    Server,
+    composing::sequence,
+    config, eventually,
     gated::Gated,
     places_are_free,
     retrying::{accept, deploy, metric, record, result},
@@ -99,6 +101,33 @@ async fn a_call_whose_attempt_cannot_be_counted_keeps_its_place() {
     gated.fill(false);
     assert_eq!(record(&server, id).await.response.status, Status::Success);
     metric(&server, "flint_async_queue_depth", 1).await;
+    assert_eq!(server.controller.calls_in_flight(), 1, "the other one's");
+    eventually("its end", || async {
+        server.executor.go();
+        (server.controller.calls_in_flight() == 0).then_some(())
+    })
+    .await;
+    server.stop().await;
+}
+
+/// As on a disk that fills while a composition runs, whose attempt is counted when it fails only. It comes back like the call above.
+#[tokio::test]
+async fn a_composition_that_cannot_be_completed_keeps_its_place() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let server = with_brief_leases(dir.path(), &gated).await;
+    for (name, code) in [("other", "wait"), ("f", "echo")] {
+        deploy(&server, name, code, json!(null)).await;
+    }
+    sequence(&server, "s", &["guest/f"]).await.unwrap();
+    accept(&server, "other").await;
+    let runs = || async { (!server.executor.calls_of("guest/other").is_empty()).then_some(()) };
+    eventually("another call", runs).await;
+    gated.fill(true);
+    let id = accept(&server, "s").await;
+    eventually("its end", || async { (gated.refusals("complete") >= 2).then_some(()) }).await;
+    gated.fill(false);
+    metric(&server, "flint_async_queue_depth", 1).await;
+    assert_eq!(record(&server, id).await.response.status, Status::Success);
     assert_eq!(server.controller.calls_in_flight(), 1, "the other one's");
     eventually("its end", || async {
         server.executor.go();

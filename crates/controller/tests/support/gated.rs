@@ -1,7 +1,6 @@
 //! A queue that hears of failed attempts late, answers late, or has no room to write, when it is told so.
 
 use std::{
-    collections::HashSet,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -24,8 +23,8 @@ pub struct Gated {
     gate: tokio::sync::Mutex<()>,
     /// Whether its disk is full.
     full: AtomicBool,
-    /// What was refused for that reason.
-    refused: Mutex<HashSet<&'static str>>,
+    /// What was refused for that reason, each time.
+    refused: Mutex<Vec<&'static str>>,
 }
 
 impl Gated {
@@ -39,21 +38,26 @@ impl Gated {
         self.before.lock().await
     }
 
-    /// Refuses to count attempts, to write their failures and to hand out exhausted calls, while `full`.
+    /// Refuses to count attempts, to write their failures, to complete calls and to hand out exhausted ones, while `full`.
     pub fn fill(&self, full: bool) {
         self.full.store(full, Ordering::Relaxed);
     }
 
     /// Whether it has refused the method of that name.
     pub fn has_refused(&self, method: &str) -> bool {
-        self.refused.lock().unwrap().contains(method)
+        self.refusals(method) > 0
+    }
+
+    /// How often it has.
+    pub fn refusals(&self, method: &str) -> usize {
+        self.refused.lock().unwrap().iter().filter(|refused| **refused == method).count()
     }
 
     fn room_to(&self, method: &'static str) -> Result<(), StoreError> {
         if !self.full.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.refused.lock().unwrap().insert(method);
+        self.refused.lock().unwrap().push(method);
         Err(StoreError::Full { what: method.to_owned() })
     }
 
@@ -78,6 +82,11 @@ macro_rules! gated {
             async fn begin(&self, lease: Lease) -> Result<bool, StoreError> {
                 self.room_to("begin")?;
                 self.queue().begin(lease).await
+            }
+
+            async fn complete(&self, lease: Lease) -> Result<bool, StoreError> {
+                self.room_to("complete")?;
+                self.queue().complete(lease).await
             }
 
             async fn take_exhausted(&self, limit: usize) -> Result<Vec<LeasedCall>, StoreError> {
@@ -115,7 +124,6 @@ gated! {
     fn lease_again(owner: &str, limit: usize, lease: Duration, places: Places) -> Vec<LeasedCall>;
     fn next_due() -> Option<Timestamp>;
     fn extend(leases: &[Lease], time: Duration) -> usize;
-    fn complete(lease: Lease) -> bool;
     fn give_back(lease: Lease, delay: Duration) -> bool;
     fn put_off(lease: Lease, delay: Duration, why: &str) -> bool;
     fn release_all_except(owner: &str) -> usize;
