@@ -45,7 +45,7 @@ impl InFlight {
         Arc::clone(&self.place)
     }
 
-    pub(crate) fn account(&self) -> &Account {
+    pub(crate) fn account(&self) -> &Arc<Account> {
         &self.place.account
     }
 

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     Answer, Caller, Controller, ControllerError,
-    asynchronous::policy,
+    asynchronous::{Done, policy},
     call::Admitted,
     callable::Callable,
     detached::Detached,
@@ -130,7 +130,7 @@ impl Controller {
         let kept = place.account().check_open().is_err() || self.keep(record).await;
         drop(place);
         if kept {
-            self.finish(Lease::first(call.id)).await;
+            self.finish(Done { lease: Lease::first(call.id), first: None }).await;
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use flint_model::Attempt;
+use flint_model::{ActivationId, Attempt};
 use flint_store::{Clock, CompositionStep, Compositions, Lease, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -31,19 +31,20 @@ pub(crate) fn forget(connection: &Connection, number: i64) -> rusqlite::Result<(
 
 #[async_trait]
 impl Compositions for SqliteCompositions {
-    async fn reach(&self, lease: Lease, state: Bytes) -> Result<(), StoreError> {
+    async fn reach(&self, lease: Lease, step: ActivationId, state: Bytes) -> Result<(), StoreError> {
         const OPERATION: &str = "writing down a composition's step";
         self.writer
             .run_early(OPERATION, move |connection| {
                 let fault = sql_fault(connection, OPERATION);
                 let number: Option<i64> = connection
                     .prepare_cached(
-                        "INSERT INTO compositions (number, begun, earlier)
-                         SELECT number, NULL, '[]' FROM calls WHERE activation = ?1 AND lease = ?2 AND state IN (0, 5)
-                         ON CONFLICT (number) DO UPDATE SET begun = NULL, earlier = '[]' RETURNING number",
+                        "INSERT INTO compositions (number, begun, earlier, step)
+                         SELECT number, NULL, '[]', ?3 FROM calls WHERE activation = ?1 AND lease = ?2 AND state IN (0, 5)
+                         ON CONFLICT (number) DO UPDATE SET begun = NULL, earlier = '[]', step = excluded.step
+                         RETURNING number",
                     )
                     .and_then(|mut statement| {
-                        let held = params![id_bytes(lease.activation), lease.number];
+                        let held = params![id_bytes(lease.activation), lease.number, id_bytes(step)];
                         statement.query_row(held, |row| row.get(0)).optional()
                     })
                     .map_err(&fault)?;
@@ -60,18 +61,21 @@ impl Compositions for SqliteCompositions {
             .await
     }
 
-    async fn begin(&self, lease: Lease) -> Result<bool, StoreError> {
+    async fn begin(&self, lease: Lease, step: ActivationId) -> Result<bool, StoreError> {
         const OPERATION: &str = "beginning a composition's step";
         let now = millis_of(self.clock.now());
         self.writer
             .run(OPERATION, move |connection| {
                 connection
                     .prepare_cached(
-                        "UPDATE compositions SET begun = ?3 WHERE number =
+                        "UPDATE compositions SET begun = ?3, earlier = iif(begun IS NULL, earlier,
+                             json_insert(earlier, '$[#]', json_object('start', begun, 'ended_by', 'unknown')))
+                         WHERE (step IS NULL OR step = ?4) AND number =
                              (SELECT number FROM calls WHERE activation = ?1 AND lease = ?2 AND state IN (0, 5))",
                     )
                     .and_then(|mut statement| {
-                        statement.execute(params![id_bytes(lease.activation), lease.number, now])
+                        let held = params![id_bytes(lease.activation), lease.number, now, id_bytes(step)];
+                        statement.execute(held)
                     })
                     .map(|begun| begun > 0)
                     .map_err(sql_fault(connection, OPERATION))
@@ -79,12 +83,12 @@ impl Compositions for SqliteCompositions {
             .await
     }
 
-    async fn fail(&self, lease: Lease, failed: Attempt) -> Result<bool, StoreError> {
+    async fn fail(&self, lease: Lease, step: ActivationId, failed: Attempt) -> Result<bool, StoreError> {
         const OPERATION: &str = "writing down a failed step";
         self.writer
             .run_early(OPERATION, move |connection| {
                 let start = failed.start.as_millis() as i64;
-                end_attempt(connection, lease, &failed.ended_by, Some(start))
+                end_attempt(connection, lease, Some(step), &failed.ended_by, Some(start))
                     .map_err(sql_fault(connection, OPERATION))
             })
             .await
@@ -95,7 +99,7 @@ impl Compositions for SqliteCompositions {
         self.writer
             .run(OPERATION, move |connection| {
                 let fault = sql_fault(connection, OPERATION);
-                end_attempt(connection, lease, "server restarted", None).map_err(&fault)?;
+                end_attempt(connection, lease, None, "server restarted", None).map_err(&fault)?;
                 let found: Option<(String, Vec<u8>)> = connection
                     .prepare_cached(
                         "SELECT compositions.earlier, body FROM calls JOIN compositions USING (number)
@@ -117,10 +121,12 @@ impl Compositions for SqliteCompositions {
     }
 }
 
-/// Records the end of the attempt in progress, and whether there was one; it began at `start`, or when it was counted.
+/// Records the end of the attempt in progress at this step, or at whichever it is, and whether there was one; it began at `start`, or when it
+/// was counted.
 fn end_attempt(
     connection: &Connection,
     lease: Lease,
+    step: Option<ActivationId>,
     ended_by: &str,
     start: Option<i64>,
 ) -> rusqlite::Result<bool> {
@@ -128,10 +134,10 @@ fn end_attempt(
         .prepare_cached(
             "UPDATE compositions SET begun = NULL,
                  earlier = json_insert(earlier, '$[#]', json_object('start', ifnull(?4, begun), 'ended_by', ?3))
-             WHERE begun IS NOT NULL AND number =
+             WHERE begun IS NOT NULL AND (?5 IS NULL OR step IS NULL OR step = ?5) AND number =
                  (SELECT number FROM calls WHERE activation = ?1 AND lease = ?2 AND state IN (0, 5))",
         )?
-        .execute(params![id_bytes(lease.activation), lease.number, ended_by, start])?;
+        .execute(params![id_bytes(lease.activation), lease.number, ended_by, start, step.map(id_bytes)])?;
     Ok(ended > 0)
 }
 
@@ -172,8 +178,9 @@ mod tests {
         let held = Lease::first(call.activation);
         store.queue().enqueue(call, "a", LONG).await.unwrap();
         let journal = store.compositions();
-        journal.reach(held, "s".into()).await.unwrap();
-        assert!(journal.begin(held).await.unwrap());
+        let step = ActivationId::generate();
+        journal.reach(held, step, "s".into()).await.unwrap();
+        assert!(journal.begin(held, step).await.unwrap());
         let step = journal.take_up(held).await.unwrap().unwrap();
         assert_eq!(step.earlier[0].start, THEN);
         store.close().await.unwrap();

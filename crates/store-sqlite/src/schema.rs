@@ -208,6 +208,10 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE calls ADD COLUMN lease INTEGER NOT NULL DEFAULT 0; -- how many there were
     ",
+    // 14: which step a composition has reached.
+    "
+    ALTER TABLE compositions ADD COLUMN step BLOB;              -- its activation; NULL = reached before this format
+    ",
 ];
 
 /// The newest schema version, which this build writes and reads.
@@ -238,7 +242,7 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
 mod tests {
     use flint_model::{ActivationId, Attempt, ByteSize, DeadLetterReason, RetryPolicy, Timestamp};
     use flint_store::{
-        CallPhase, DeadLetterBounds, LeasedCall, WhenFull,
+        CallPhase, CompositionStep, DeadLetterBounds, LeasedCall, WhenFull,
         conformance::sample::{LONG, everybody, namespace_name},
     };
 
@@ -406,6 +410,60 @@ mod tests {
         assert!(matches!(phase(3).await, CallPhase::Delayed(_)));
         assert_eq!(queue.depth(None).await.unwrap(), 2);
         drop(queue);
+        store.close().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn compositions_that_were_at_a_step_before_steps_were_known_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let connection = Connection::open(dir.path().join("flint.db")).unwrap();
+        for step in &MIGRATIONS[..13] {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 13).unwrap();
+        // One with an attempt that ended and one that was under way, and one without.
+        for (number, begun, earlier) in
+            [(1_u32, Some(8), r#"[{"start":7,"ended_by":"failed"}]"#), (2, None, "[]")]
+        {
+            let sql =
+                "INSERT INTO calls (number, activation, namespace, subject, path, transaction_id, accepted, max_attempts,
+                     attempt, started, earlier, state, at, owner, size, lease)
+                 VALUES (?1, ?2, 'guest', 's', 'guest/f', 't', ?1, 3, 0, 0, '[]', 0, ?3, 'before', 258, 1)";
+            let (activation, until) = (u128::from(number).to_be_bytes(), i64::MAX / 2);
+            connection.execute(sql, rusqlite::params![number, activation, until]).unwrap();
+            connection.execute("INSERT INTO arguments VALUES (?1, x'7b7d')", [number]).unwrap();
+            let sql = "INSERT INTO compositions VALUES (?1, ?2, ?3)";
+            connection.execute(sql, rusqlite::params![number, begun, earlier]).unwrap();
+            connection.execute("INSERT INTO composition_states VALUES (?1, x'73')", [number]).unwrap();
+        }
+        drop(connection);
+
+        let store = SqliteStore::open(StoreConfig::new(dir.path())).unwrap();
+        let (queue, journal) = (store.queue(), store.compositions());
+        assert_eq!(queue.release_all_except("after").await.unwrap(), 2);
+        let held = queue.lease("after", 9, LONG, everybody()).await.unwrap();
+        let [first, second] = [held[0].lease, held[1].lease];
+        let ends = async |lease| {
+            let CompositionStep { state, earlier } = journal.take_up(lease).await.unwrap().unwrap();
+            assert_eq!(state, "s");
+            earlier.into_iter().map(|attempt| attempt.ended_by).collect::<Vec<_>>()
+        };
+        assert_eq!(ends(first).await, ["failed", "server restarted"]);
+        assert!(ends(second).await.is_empty());
+
+        let (now, next) = (ActivationId::generate(), ActivationId::generate());
+        let failed = || Attempt::new(Timestamp::from_millis(9), "failed again");
+        assert!(journal.begin(first, now).await.unwrap());
+        assert!(journal.fail(first, now, failed()).await.unwrap());
+        assert_eq!(ends(first).await, ["failed", "server restarted", "failed again"]);
+        journal.reach(first, next, "s".into()).await.unwrap();
+        assert!(!journal.begin(first, now).await.unwrap());
+        assert!(journal.begin(first, next).await.unwrap());
+        assert!(!journal.fail(first, now, failed()).await.unwrap());
+        assert_eq!(ends(first).await, ["server restarted"]);
+        assert!(journal.begin(second, now).await.unwrap());
+        assert_eq!(ends(second).await, ["server restarted"]);
+        drop((queue, journal));
         store.close().await.unwrap();
     }
 

@@ -8,7 +8,7 @@ use std::{
 use flint_model::Feed;
 use flint_store::{Lease, QueuedCall, StoreError};
 
-use super::state::Held;
+use super::state::{Done, Held};
 use crate::{Answer, Controller, ControllerError, in_flight::InFlight};
 
 /// A call to be accepted together with others.
@@ -89,9 +89,9 @@ impl Controller {
     }
 
     /// A call's record is written: the call can be removed from the queue.
-    pub(crate) async fn finish(&self, lease: Lease) {
+    pub(crate) async fn finish(&self, done: Done) {
         // This fails only if the server has stopped; the call is then run again.
-        let _ = self.accepted.finished.send(lease).await;
+        let _ = self.accepted.finished.send(done).await;
     }
 
     /// Accepts several calls in one commit: when this returns, all of them are durable, or none is. The same

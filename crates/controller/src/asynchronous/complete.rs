@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flint_store::{Lease, StoreError};
+use flint_store::StoreError;
 use futures_util::future::join_all;
 
+use super::state::Done;
 use crate::Controller;
 
 /// Calls per flush.
@@ -27,25 +28,24 @@ impl Controller {
                 // Only once nothing is left to complete.
                 () = self.stopped.cancelled() => return,
             }
-            self.complete_batch(&batch).await;
-            batch.clear();
+            self.complete_batch(batch.drain(..).collect()).await;
         }
     }
 
-    async fn complete_batch(&self, batch: &[Lease]) {
-        let (mut batch, mut is_last) = (batch.to_vec(), false);
+    async fn complete_batch(&self, mut batch: Vec<Done>) {
+        let mut is_last = false;
         loop {
             if !self.flush_records(batch.len()).await {
                 return;
             }
             // Concurrently, so that the store can group them into one commit.
-            let completing = batch.iter().map(|lease| async move {
+            let completing = batch.into_iter().map(|done| async move {
                 // One that the queue does not have under its lease is gone with its namespace, or was never there.
-                let error = self.stores.queue.complete(*lease).await.err();
+                let error = self.stores.queue.complete(done.lease).await.err();
                 if error.is_none() {
-                    self.accepted.leased().remove(lease);
+                    self.accepted.leased().remove(&done.lease);
                 }
-                error.map(|error| (*lease, error))
+                error.map(|error| (done, error))
             });
             let failed: Vec<_> = join_all(completing).await.into_iter().flatten().collect();
             if failed.is_empty() || is_last {
@@ -54,7 +54,7 @@ impl Controller {
             // Others' records, which are written first as well, may have failed meanwhile; if they are written now,
             // these calls are removed at the next attempt, or there is another reason.
             is_last = self.stores.activations.flush().await.is_ok();
-            batch = failed.into_iter().map(|(lease, _)| lease).collect();
+            batch = failed.into_iter().map(|(done, _)| done).collect();
         }
     }
 
@@ -71,10 +71,17 @@ impl Controller {
         true
     }
 
-    fn leave_to_run_again(&self, failed: &[(Lease, StoreError)]) {
-        for (lease, error) in failed {
+    /// Leaves calls to the queue until their leases expire.
+    fn leave_to_run_again(&self, failed: &[(Done, StoreError)]) {
+        for (Done { lease, first }, error) in failed {
             let id = lease.activation;
             tracing::error!(activation = %id, %error, "a finished call stays in the queue and will run again");
+            // Before the queue may hand it out.
+            if let Some(account) = first {
+                account.inherit(1);
+                self.accepted.leave_one();
+                self.accepted.hungry.notify_one();
+            }
             self.accepted.leased().remove(lease);
         }
     }

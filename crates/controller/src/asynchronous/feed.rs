@@ -178,12 +178,18 @@ impl Controller {
         let leased = self.stores.queue.lease_again(owner, limit, lease, places).await?;
         let count = leased.len();
         for leased in leased {
-            let without_place = leased.lease;
+            let (without_place, is_first) = (leased.lease, leased.attempt == 1);
+            let account = self.accounts.of(&leased.call.namespace);
             if !self.hold_leased(leased, rooms, |account| account.admit_again(at_once)) {
                 // Another call has taken the place meanwhile.
                 if let Err(error) = self.stores.queue.give_back(without_place, NO_PLACE).await {
                     let id = without_place.activation;
                     tracing::error!(activation = %id, %error, "a retry comes back only when its lease expires");
+                    // One that was put off before any attempt comes back as one that has its place.
+                    if is_first {
+                        account.inherit(1);
+                        self.accepted.leave_one();
+                    }
                 }
             }
         }

@@ -23,4 +23,4 @@ mod state;
 
 pub(crate) use accept::Accepting;
 pub(crate) use put_off::PutOff;
-pub(crate) use state::{AcceptedCalls, Held};
+pub(crate) use state::{AcceptedCalls, Done, Held};

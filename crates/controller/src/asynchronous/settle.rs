@@ -10,7 +10,7 @@ use flint_store::{Lease, QueuedCall, StoreError};
 
 use super::{
     policy::{self, Next},
-    state::{Held, Room},
+    state::{Done, Held, Room},
 };
 use crate::{Controller, account::Account, in_flight::InFlight};
 
@@ -101,9 +101,11 @@ impl Controller {
             self.accepted.leased().remove(&held.lease);
             return;
         }
-        let Held { lease, attempt, in_flight, room, .. } = held;
+        let Held { lease, attempt, begun, in_flight, room, .. } = held;
+        let is_first = attempt == 1 && !begun.load(Ordering::Relaxed);
+        let first = is_first.then(|| Arc::clone(in_flight.account()));
         drop((in_flight, room));
-        self.finish(lease).await;
+        self.finish(Done { lease, first }).await;
         self.look_for_more(attempt);
     }
 

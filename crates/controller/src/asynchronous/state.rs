@@ -18,7 +18,7 @@ use super::{
     keys::Keys,
     shares::{Share, Shares},
 };
-use crate::{AsyncConfig, in_flight::InFlight, turns::Turns};
+use crate::{AsyncConfig, account::Account, in_flight::InFlight, turns::Turns};
 
 /// Memory for the arguments of held calls, in KiB.
 const MEMORY_KIB: usize = 64 * 1024;
@@ -51,8 +51,16 @@ pub(crate) struct AcceptedCalls {
     pub(crate) keys: Keys,
     /// Notified when calls may be leased.
     pub(super) hungry: Notify,
-    pub(super) finished: mpsc::Sender<Lease>,
-    pub(super) finishing: Mutex<Option<mpsc::Receiver<Lease>>>,
+    pub(super) finished: mpsc::Sender<Done>,
+    pub(super) finishing: Mutex<Option<mpsc::Receiver<Done>>>,
+}
+
+/// A call that is over, and to be removed from the queue.
+pub(crate) struct Done {
+    pub(crate) lease: Lease,
+    /// The account of a call without a counted attempt: if it stays in the queue, it comes back as one that has its
+    /// place in flight.
+    pub(crate) first: Option<Arc<Account>>,
 }
 
 /// An accepted call held in memory.

@@ -16,7 +16,7 @@ use super::{progress::Progress, run::Composition};
 use crate::{
     Answer, Caller, Controller, ControllerError, ErrorKind, Invocation, Mode,
     arguments::Defaults,
-    asynchronous::policy,
+    asynchronous::{Done, policy},
     in_flight::InFlight,
     invoke::{is_json_object, json_body},
     record::without_logs,
@@ -121,12 +121,13 @@ impl Controller {
         // A promised record is always kept; for a namespace deleted meanwhile, nothing is.
         let promised = whose.recorded || *late.get_or_init(|| false);
         let recorded = promised && place.account().check_open().is_ok();
+        let done = Done { lease, first: Some(Arc::clone(place.account())) };
         drop(place);
         let controller = Arc::clone(&self);
         // Its caller need not wait for that.
         self.calls.spawn(async move {
             if !recorded || controller.keep(*record).await {
-                controller.finish(lease).await;
+                controller.finish(done).await;
             }
         });
         Ok(answer)

@@ -174,7 +174,7 @@ impl Controller {
             operation: "writing down a composition",
             detail: error.to_string(),
         })?;
-        self.stores.compositions.reach(lease, Bytes::from(state)).await
+        self.stores.compositions.reach(lease, progress.next.id, Bytes::from(state)).await
     }
 }
 

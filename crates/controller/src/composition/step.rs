@@ -34,7 +34,7 @@ const BUSY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_se
 /// The result of a step.
 pub(super) enum Stepped {
     Ended(Ended),
-    /// It did not return in time, and may still be running.
+    /// It did not return in time, and may still be running, or may begin until the next step is journalled.
     TooLate,
 }
 
@@ -138,7 +138,7 @@ impl Controller {
             Err(error) => (Draft::none(), Verdict::refused(&error.to_string()), CallEnd::default()),
             Ok(arguments) => {
                 let _calls_back = self.calls_back(&call);
-                let before = self.step_begins(composition, Arc::clone(&begun));
+                let before = self.step_begins(composition, call.id, Arc::clone(&begun));
                 match self.attempt(&call, Body::Full(arguments), None, Some(before)).await {
                     Attempted::Refused(refusal) => return Tried::Refused(refusal),
                     Attempted::Over { draft, verdict, end } => (draft, verdict, end),
@@ -165,10 +165,10 @@ impl Controller {
             let journal = &self.stores.compositions;
             let counted = match begun {
                 true => Ok(true),
-                false => journal.begin(composition).await,
+                false => journal.begin(composition, call.id).await,
             };
             let written = match counted {
-                Ok(_) => journal.fail(composition, failed).await,
+                Ok(_) => journal.fail(composition, call.id, failed).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = written {
@@ -184,11 +184,11 @@ impl Controller {
         Tried::Over(response, duration_us)
     }
 
-    /// Counts the attempt once the call has its instance.
-    fn step_begins(&self, composition: Lease, begun: Arc<Mutex<bool>>) -> Before {
+    /// Counts the attempt once the call has its instance, unless its composition has gone on without it.
+    fn step_begins(&self, composition: Lease, step: ActivationId, begun: Arc<Mutex<bool>>) -> Before {
         let journal = Arc::clone(&self.stores.compositions);
         Before(Box::pin(async move {
-            let counted = journal.begin(composition).await.unwrap_or_else(|error| {
+            let counted = journal.begin(composition, step).await.unwrap_or_else(|error| {
                 let id = composition.activation;
                 tracing::error!(activation = %id, %error, "an attempt at a step could not be counted; trying later");
                 false

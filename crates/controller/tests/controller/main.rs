@@ -7,6 +7,7 @@ mod support;
 
 mod asynchronous;
 mod bindings;
+mod compositions_late;
 mod compositions_resume;
 mod conductors;
 mod dead_letters;

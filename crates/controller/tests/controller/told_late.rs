@@ -3,11 +3,14 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use flint_model::Status;
-use flint_store::{CallPhase, conformance::sample};
+use flint_store::{CallPhase, Lease, conformance::sample};
+use flint_store_sqlite::{SqliteStore, StoreConfig};
 use serde_json::json;
 
 use crate::support::{
-    Server, config, eventually,
+    Server,
+    composing::sequence,
+    config, eventually,
     gated::Gated,
     places_are_free,
     retrying::{accept, deploy, metric, record, result},
@@ -105,6 +108,72 @@ async fn a_call_whose_attempt_cannot_be_counted_keeps_its_place() {
         (server.controller.calls_in_flight() == 0).then_some(())
     })
     .await;
+    server.stop().await;
+}
+
+/// As on a disk that fills while a composition runs, whose attempt is counted when it fails only. It comes back like the call above.
+#[tokio::test]
+async fn a_composition_that_cannot_be_completed_keeps_its_place() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let server = with_brief_leases(dir.path(), &gated).await;
+    for (name, code) in [("other", "wait"), ("f", "echo")] {
+        deploy(&server, name, code, json!(null)).await;
+    }
+    sequence(&server, "s", &["guest/f"]).await.unwrap();
+    accept(&server, "other").await;
+    let runs = || async { (!server.executor.calls_of("guest/other").is_empty()).then_some(()) };
+    eventually("another call", runs).await;
+    gated.fill(true);
+    let id = accept(&server, "s").await;
+    eventually("its end", || async { (gated.refusals("complete") >= 2).then_some(()) }).await;
+    gated.fill(false);
+    metric(&server, "flint_async_queue_depth", 1).await;
+    assert_eq!(record(&server, id).await.response.status, Status::Success);
+    assert_eq!(server.controller.calls_in_flight(), 1, "the other one's");
+    eventually("its end", || async {
+        server.executor.go();
+        (server.controller.calls_in_flight() == 0).then_some(())
+    })
+    .await;
+    server.stop().await;
+}
+
+/// As on a full disk, when others have taken the place that it was leased for. It comes back like the calls above.
+#[tokio::test]
+async fn a_call_that_was_put_off_and_cannot_be_given_back_has_its_place() {
+    let (dir, gated) = (tempfile::tempdir().unwrap(), Arc::new(Gated::default()));
+    let server = Server::start(dir.path(), config()).await;
+    for (name, code) in [("work", "echo"), ("other", "wait")] {
+        deploy(&server, name, code, json!(null)).await;
+    }
+    server.stop().await;
+    let store = SqliteStore::open(StoreConfig::new(dir.path())).unwrap();
+    let (queue, call) = (store.queue(), sample::call("guest", 1, 3));
+    let id = call.activation;
+    queue.enqueue(call, "before", sample::LONG).await.unwrap();
+    assert!(queue.put_off(Lease::first(id), Duration::ZERO, "no node").await.unwrap());
+    drop(queue);
+    store.close().await.unwrap();
+
+    let mut config = config();
+    config.limits.concurrent_invocations = 2;
+    config.asynchronous.lease = Duration::from_secs(1);
+    let leased = gated.hold_leases().await;
+    let server = Server::start_gated(dir.path(), config, &gated).await;
+    metric(&server, "flint_async_retries_waiting", 0).await;
+    for _ in 0..2 {
+        accept(&server, "other").await;
+    }
+    let run = || async { (server.executor.calls_of("guest/other").len() == 2).then_some(()) };
+    eventually("two others", run).await;
+    gated.fill(true);
+    drop(leased);
+    eventually("its place", || async { (server.controller.calls_in_flight() == 3).then_some(()) }).await;
+    assert!(gated.has_refused("give_back"));
+    gated.fill(false);
+    assert_eq!(record(&server, id).await.response.status, Status::Success);
+    server.executor.go();
+    places_are_free(&server).await;
     server.stop().await;
 }
 

@@ -1,7 +1,6 @@
-//! A queue that hears of failed attempts late, answers late, or has no room to write, when it is told so.
+//! A queue that hears of failed attempts late, answers late, hands out retries late, or has no room to write, when it is told so.
 
 use std::{
-    collections::HashSet,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -22,10 +21,12 @@ pub struct Gated {
     before: tokio::sync::Mutex<()>,
     /// Held while nobody is to learn that its failed attempt is written.
     gate: tokio::sync::Mutex<()>,
+    /// Held while no retry that is leased is to be handed out.
+    leases: tokio::sync::Mutex<()>,
     /// Whether its disk is full.
     full: AtomicBool,
-    /// What was refused for that reason.
-    refused: Mutex<HashSet<&'static str>>,
+    /// What was refused for that reason, each time.
+    refused: Mutex<Vec<&'static str>>,
 }
 
 impl Gated {
@@ -39,21 +40,31 @@ impl Gated {
         self.before.lock().await
     }
 
-    /// Refuses to count attempts, to write their failures and to hand out exhausted calls, while `full`.
+    /// Keeps retries that are leased from being handed out until what is given back is dropped.
+    pub async fn hold_leases(&self) -> MutexGuard<'_, ()> {
+        self.leases.lock().await
+    }
+
+    /// Refuses to count attempts, to write their failures, to complete calls, to take retries back and to hand out exhausted calls, while `full`.
     pub fn fill(&self, full: bool) {
         self.full.store(full, Ordering::Relaxed);
     }
 
     /// Whether it has refused the method of that name.
     pub fn has_refused(&self, method: &str) -> bool {
-        self.refused.lock().unwrap().contains(method)
+        self.refusals(method) > 0
+    }
+
+    /// How often it has.
+    pub fn refusals(&self, method: &str) -> usize {
+        self.refused.lock().unwrap().iter().filter(|refused| **refused == method).count()
     }
 
     fn room_to(&self, method: &'static str) -> Result<(), StoreError> {
         if !self.full.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.refused.lock().unwrap().insert(method);
+        self.refused.lock().unwrap().push(method);
         Err(StoreError::Full { what: method.to_owned() })
     }
 
@@ -78,6 +89,30 @@ macro_rules! gated {
             async fn begin(&self, lease: Lease) -> Result<bool, StoreError> {
                 self.room_to("begin")?;
                 self.queue().begin(lease).await
+            }
+
+            async fn lease_again(
+                &self,
+                owner: &str,
+                limit: usize,
+                lease: Duration,
+                places: Places,
+            ) -> Result<Vec<LeasedCall>, StoreError> {
+                let leased = self.queue().lease_again(owner, limit, lease, places).await?;
+                if !leased.is_empty() {
+                    drop(self.leases.lock().await);
+                }
+                Ok(leased)
+            }
+
+            async fn give_back(&self, lease: Lease, delay: Duration) -> Result<bool, StoreError> {
+                self.room_to("give_back")?;
+                self.queue().give_back(lease, delay).await
+            }
+
+            async fn complete(&self, lease: Lease) -> Result<bool, StoreError> {
+                self.room_to("complete")?;
+                self.queue().complete(lease).await
             }
 
             async fn take_exhausted(&self, limit: usize) -> Result<Vec<LeasedCall>, StoreError> {
@@ -112,11 +147,8 @@ gated! {
     fn enqueue_begun(call: QueuedCall, owner: &str, lease: Duration) -> ();
     fn enqueue_all(calls: Vec<QueuedCall>, holder: Option<(&str, Duration)>) -> ();
     fn lease(owner: &str, limit: usize, lease: Duration, places: Places) -> Vec<LeasedCall>;
-    fn lease_again(owner: &str, limit: usize, lease: Duration, places: Places) -> Vec<LeasedCall>;
     fn next_due() -> Option<Timestamp>;
     fn extend(leases: &[Lease], time: Duration) -> usize;
-    fn complete(lease: Lease) -> bool;
-    fn give_back(lease: Lease, delay: Duration) -> bool;
     fn put_off(lease: Lease, delay: Duration, why: &str) -> bool;
     fn release_all_except(owner: &str) -> usize;
     fn find(namespace: &NamespaceName, activation: ActivationId) -> Option<CallState>;

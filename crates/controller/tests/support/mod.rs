@@ -10,6 +10,7 @@ pub mod clock;
 pub mod composing;
 pub mod crowded;
 pub mod gated;
+pub mod late_journal;
 pub mod retrying;
 pub mod scripted;
 
@@ -29,6 +30,7 @@ use flint_store_sqlite::{SqliteStore, StoreConfig, SyncMode};
 pub use clock::ManualClock;
 use crowded::Crowded;
 use gated::Gated;
+use late_journal::LateJournal;
 pub use scripted::{Scripted, Seen};
 
 /// One life of a server.
@@ -88,6 +90,20 @@ impl Server {
         let store = SqliteStore::open(opening).unwrap();
         before.stand_before(store.queue());
         let stores = Stores { queue: Arc::clone(before) as _, ..stores(&store) };
+        let memory = (SchedulerConfig::default(), pool(16 * 1024));
+        Self::with_stores(store, stores, config, memory, Scripted::new()).await
+    }
+
+    /// The same, with something before its journal of compositions.
+    pub async fn start_journalled(
+        data_dir: &Path,
+        config: ControllerConfig,
+        before: &Arc<LateJournal>,
+    ) -> Self {
+        let opening = StoreConfig { sync: SyncMode::ProcessOnly, ..StoreConfig::new(data_dir) };
+        let store = SqliteStore::open(opening).unwrap();
+        before.stand_before(store.compositions());
+        let stores = Stores { compositions: Arc::clone(before) as _, ..stores(&store) };
         let memory = (SchedulerConfig::default(), pool(16 * 1024));
         Self::with_stores(store, stores, config, memory, Scripted::new()).await
     }

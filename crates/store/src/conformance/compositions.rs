@@ -30,11 +30,12 @@ pub async fn the_last_step_counts(driver: &dyn Driver) {
     assert_eq!(journal.take_up(held).await.unwrap(), None);
     let large = Bytes::from(vec![b'x'; 1 << 20]);
     for state in [&b"one"[..], &large, b"three"] {
-        journal.reach(held, Bytes::copy_from_slice(state)).await.unwrap();
-        assert!(journal.begin(held).await.unwrap());
+        let step = ActivationId::generate();
+        journal.reach(held, step, Bytes::copy_from_slice(state)).await.unwrap();
+        assert!(journal.begin(held, step).await.unwrap());
     }
     assert_eq!(ends(journal.take_up(held).await.unwrap()), ("three".into(), vec!["server restarted".into()]));
-    journal.reach(held, "four".into()).await.unwrap();
+    journal.reach(held, ActivationId::generate(), "four".into()).await.unwrap();
     assert_eq!(ends(journal.take_up(held).await.unwrap()), ("four".into(), vec![]));
 }
 
@@ -43,18 +44,55 @@ pub async fn attempts_at_a_step_are_counted(driver: &dyn Driver) {
     let opened = &driver.open().await;
     let held = accepted(opened).await;
     let journal = &opened.compositions;
-    journal.reach(held, "s".into()).await.unwrap();
+    let step = ActivationId::generate();
+    journal.reach(held, step, "s".into()).await.unwrap();
     let failed = || Attempt::new(Timestamp::from_millis(7), "failed".to_owned());
-    assert!(!journal.fail(held, failed()).await.unwrap(), "none was begun");
-    assert!(journal.begin(held).await.unwrap());
-    assert!(journal.fail(held, failed()).await.unwrap());
-    assert!(!journal.fail(held, failed()).await.unwrap());
-    assert!(journal.begin(held).await.unwrap());
+    assert!(!journal.fail(held, step, failed()).await.unwrap(), "none was begun");
+    assert!(journal.begin(held, step).await.unwrap());
+    assert!(journal.fail(held, step, failed()).await.unwrap());
+    assert!(!journal.fail(held, step, failed()).await.unwrap());
+    assert!(journal.begin(held, step).await.unwrap());
     for _ in 0..2 {
         let step = journal.take_up(held).await.unwrap();
         assert_eq!(step.as_ref().map(|step| step.earlier[0].start), Some(Timestamp::from_millis(7)));
         assert_eq!(ends(step).1, ["failed", "server restarted"]);
     }
+}
+
+/// An attempt whose failure could not be written down, as on a full disk, counts when the next one begins.
+pub async fn an_attempt_without_an_end_counts(driver: &dyn Driver) {
+    let opened = &driver.open().await;
+    let (held, step) = (accepted(opened).await, ActivationId::generate());
+    let journal = &opened.compositions;
+    journal.reach(held, step, "s".into()).await.unwrap();
+    for _ in 0..2 {
+        assert!(journal.begin(held, step).await.unwrap());
+    }
+    let failed = Attempt::new(Timestamp::from_millis(7), "failed");
+    assert!(journal.fail(held, step, failed).await.unwrap());
+    assert!(journal.begin(held, step).await.unwrap());
+    assert_eq!(ends(journal.take_up(held).await.unwrap()).1, ["unknown", "failed", "server restarted"]);
+}
+
+/// An attempt that begins or ends when its composition has gone on to another step is none at that one.
+pub async fn a_step_that_is_over_writes_nothing(driver: &dyn Driver) {
+    let opened = &driver.open().await;
+    let held = accepted(opened).await;
+    let journal = &opened.compositions;
+    let (before, now) = (ActivationId::generate(), ActivationId::generate());
+    let failed = |text: &str| Attempt::new(Timestamp::from_millis(7), text);
+    journal.reach(held, before, "one".into()).await.unwrap();
+    assert!(journal.begin(held, before).await.unwrap());
+    journal.reach(held, now, "two".into()).await.unwrap();
+    assert!(!journal.fail(held, before, failed("too late")).await.unwrap());
+    assert!(!journal.begin(held, before).await.unwrap());
+    assert!(!journal.fail(held, now, failed("of another")).await.unwrap(), "none was begun");
+    assert_eq!(ends(journal.take_up(held).await.unwrap()), ("two".into(), vec![]));
+    assert!(journal.begin(held, now).await.unwrap());
+    assert!(!journal.begin(held, before).await.unwrap());
+    assert!(!journal.fail(held, before, failed("too late")).await.unwrap());
+    assert!(journal.fail(held, now, failed("failed")).await.unwrap(), "it was under way");
+    assert_eq!(ends(journal.take_up(held).await.unwrap()).1, ["failed"]);
 }
 
 /// A composition runs from its first step on, for as long as somebody has it in hand.
@@ -64,7 +102,7 @@ pub async fn a_composition_at_a_step_runs(driver: &dyn Driver) {
     let guest = namespace_name("guest");
     let phase = async || opened.queue.find(&guest, held.activation).await.unwrap().unwrap().phase;
     assert_eq!(phase().await, CallPhase::Waiting);
-    opened.compositions.reach(held, "s".into()).await.unwrap();
+    opened.compositions.reach(held, ActivationId::generate(), "s".into()).await.unwrap();
     assert_eq!(phase().await, CallPhase::Running);
     opened.queue.release_all_except("b").await.unwrap();
     assert_eq!(phase().await, CallPhase::Waiting);
@@ -74,14 +112,14 @@ pub async fn a_composition_at_a_step_runs(driver: &dyn Driver) {
 pub async fn a_journal_goes_with_its_call(driver: &dyn Driver) {
     let opened = &driver.open().await;
     let (gone, stays) = (accepted(opened).await, accepted(opened).await);
-    let journal = &opened.compositions;
+    let (journal, step) = (&opened.compositions, ActivationId::generate());
     for held in [gone, stays] {
-        journal.reach(held, "s".into()).await.unwrap();
+        journal.reach(held, step, "s".into()).await.unwrap();
     }
     assert!(opened.queue.complete(gone).await.unwrap());
-    assert!(!journal.begin(gone).await.unwrap());
+    assert!(!journal.begin(gone, step).await.unwrap());
     assert_eq!(journal.take_up(gone).await.unwrap(), None);
-    assert!(matches!(journal.reach(gone, "s".into()).await, Err(StoreError::Conflict)));
+    assert!(matches!(journal.reach(gone, step, "s".into()).await, Err(StoreError::Conflict)));
     assert_eq!(ends(journal.take_up(stays).await.unwrap()), ("s".into(), vec![]));
     // A number that is used again brings nothing back.
     let next = accepted(opened).await;
@@ -92,15 +130,16 @@ pub async fn a_journal_goes_with_its_call(driver: &dyn Driver) {
 pub async fn a_lease_that_is_over_writes_nothing(driver: &dyn Driver) {
     let opened = &driver.open().await;
     let before = accepted(opened).await;
-    let journal = &opened.compositions;
-    journal.reach(before, "one".into()).await.unwrap();
+    let (journal, step) = (&opened.compositions, ActivationId::generate());
+    journal.reach(before, step, "one".into()).await.unwrap();
     opened.queue.release_all_except("b").await.unwrap();
     let now = lease(&*opened.queue, "b", 1, LONG).await[0].lease;
-    assert!(journal.begin(now).await.unwrap());
-    assert!(matches!(journal.reach(before, "two".into()).await, Err(StoreError::Conflict)));
-    assert!(!journal.begin(before).await.unwrap());
+    assert!(journal.begin(now, step).await.unwrap());
+    let next = ActivationId::generate();
+    assert!(matches!(journal.reach(before, next, "two".into()).await, Err(StoreError::Conflict)));
+    assert!(!journal.begin(before, step).await.unwrap());
     let failed = Attempt::new(Timestamp::from_millis(7), "too late");
-    assert!(!journal.fail(before, failed).await.unwrap());
+    assert!(!journal.fail(before, step, failed).await.unwrap());
     assert_eq!(journal.take_up(before).await.unwrap(), None);
     assert_eq!(ends(journal.take_up(now).await.unwrap()), ("one".into(), vec!["server restarted".into()]));
 }
@@ -108,12 +147,13 @@ pub async fn a_lease_that_is_over_writes_nothing(driver: &dyn Driver) {
 /// What was reached before anything that was acknowledged is there after a restart, and the attempt that was under way counts.
 pub async fn a_composition_is_where_it_was(driver: &dyn Driver) {
     let opened = driver.open().await;
-    let held = accepted(&opened).await;
-    opened.compositions.reach(held, "one".into()).await.unwrap();
+    let (held, step) = (accepted(&opened).await, ActivationId::generate());
+    opened.compositions.reach(held, step, "one".into()).await.unwrap();
     opened.close.await;
     let opened = driver.open().await;
     assert_eq!(ends(opened.compositions.take_up(held).await.unwrap()), ("one".into(), vec![]));
-    assert!(opened.compositions.begin(held).await.unwrap());
+    assert!(!opened.compositions.begin(held, ActivationId::generate()).await.unwrap());
+    assert!(opened.compositions.begin(held, step).await.unwrap());
     opened.close.await;
     for _ in 0..2 {
         let opened = driver.open().await;
@@ -129,10 +169,11 @@ pub(super) async fn compose_until_killed(opened: &Opened, owner: &str, say: impl
         let call = call("guest", 1, 3);
         let held = Lease::first(call.activation);
         opened.queue.enqueue(call, owner, LONG).await.unwrap();
-        for step in 0..5 {
-            opened.compositions.reach(held, Bytes::from(step.to_string())).await.unwrap();
-            assert!(opened.compositions.begin(held).await.unwrap());
-            say(held.activation, step);
+        for number in 0..5 {
+            let step = ActivationId::generate();
+            opened.compositions.reach(held, step, Bytes::from(number.to_string())).await.unwrap();
+            assert!(opened.compositions.begin(held, step).await.unwrap());
+            say(held.activation, number);
         }
     }
 }

@@ -293,7 +293,7 @@ pub async fn a_composition_begins_anew(driver: &dyn Driver) {
     for one in [&again, &dead] {
         opened.queue.enqueue(one.clone(), "a", LONG).await.unwrap();
         let held = Lease::first(one.activation);
-        opened.compositions.reach(held, "step".into()).await.unwrap();
+        opened.compositions.reach(held, ActivationId::generate(), "step".into()).await.unwrap();
         assert!(opened.queue.begin(held).await.unwrap());
     }
     let first = Lease::first(again.activation);
@@ -321,7 +321,7 @@ pub async fn letters_stay_until_their_namespace_goes(driver: &dyn Driver) {
     bury(&opened, &call("other", 1, 1), ROOM).await;
     begun(&opened, &waits).await;
     let held = Lease::first(waits.activation);
-    opened.compositions.reach(held, "s".into()).await.unwrap();
+    opened.compositions.reach(held, ActivationId::generate(), "s".into()).await.unwrap();
     assert!(opened.queue.retry(held, failure("x"), LONG, false).await.unwrap());
     let redrive = anew();
     assert!(opened.dead_letters.redrive(&goes.namespace, goes.activation, redrive.clone()).await.unwrap());

@@ -150,8 +150,8 @@ macro_rules! conformance_suite {
         mod compositions {
             use super::*;
             $crate::conformance_suite!(@driver $driver, compositions:
-                the_last_step_counts, attempts_at_a_step_are_counted, a_composition_at_a_step_runs, a_journal_goes_with_its_call,
-                a_lease_that_is_over_writes_nothing, a_composition_is_where_it_was);
+                the_last_step_counts, attempts_at_a_step_are_counted, an_attempt_without_an_end_counts, a_composition_at_a_step_runs, a_journal_goes_with_its_call,
+                a_step_that_is_over_writes_nothing, a_lease_that_is_over_writes_nothing, a_composition_is_where_it_was);
         }
         mod apis {
             use super::*;
