@@ -8,6 +8,7 @@ pub mod meter;
 pub mod output;
 mod product;
 pub mod relay;
+mod running;
 pub mod starter;
 pub mod timer;
 pub mod tool;
