@@ -1,6 +1,9 @@
 //! A build tool while it runs: that it starts and that it ends are two steps, between which it may wait.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use flint_model::ByteSize;
 use flint_sandbox::{Launcher, Sandbox, SandboxIo, SandboxSpec};
@@ -36,7 +39,7 @@ impl Limit {
 /// A tool that was started. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Running {
-    sandbox: Sandbox,
+    sandbox: Arc<Sandbox>,
     output: Output,
     /// Its memory limit.
     memory: ByteSize,
@@ -54,8 +57,13 @@ impl Running {
         let starting = async {
             launcher.start(spec, io).await.map_err(|error| ToolError::NotRun(error.to_string()))
         };
-        let sandbox = limit.bound(starting).await?;
+        let sandbox = Arc::new(limit.bound(starting).await?);
         Ok(Self { sandbox, output, memory: ByteSize::bytes(spec.limits.memory_bytes) })
+    }
+
+    /// Where it runs.
+    pub(super) fn sandbox(&self) -> &Arc<Sandbox> {
+        &self.sandbox
     }
 
     /// Waits for its end. `receiving` is what the server does meanwhile with what the tool sends. The tool is
