@@ -11,7 +11,7 @@ use flint_executor::{
     BRING_UP, Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, PrewarmTarget,
     PrewarmedMemory, Progress, RuntimeKind, StartContext, StartFailure, Started,
 };
-use flint_model::{ByteSize, Contract, Function, Isolation, LogLine, Reuse, Start, Strategy};
+use flint_model::{ByteSize, Contract, Function, FunctionPath, Isolation, LogLine, Reuse, Start, Strategy};
 use flint_runtimes::{
     House, Nursery,
     discover::Engine,
@@ -144,8 +144,14 @@ impl Executor for ProcessExecutor {
         self.stems.keep(targets, &self.nursery).await;
     }
 
+    async fn reclaim(&self, _wanted: ByteSize, _spare: Option<&FunctionPath>) {
+        self.house.end_tools().await;
+    }
+
     async fn prewarmed_memory(&self) -> PrewarmedMemory {
-        PrewarmedMemory { all: self.stems.memory().await, ..PrewarmedMemory::default() }
+        let (stems, of_tools) = (self.stems.memory().await, self.house.tools_memory().await);
+        let all = ByteSize::bytes(stems.as_u64() + of_tools.as_u64());
+        PrewarmedMemory { all, of_tools, ..PrewarmedMemory::default() }
     }
 
     async fn measure(&self) {
@@ -158,6 +164,7 @@ impl Executor for ProcessExecutor {
 
     async fn shutdown(&self) {
         self.stems.end().await;
+        self.house.end_tools().await;
     }
 }
 

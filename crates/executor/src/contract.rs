@@ -62,10 +62,11 @@ pub trait Executor: Send + Sync {
 
     /// Releases snapshots without running clones until `wanted` bytes are free or none is left: each time one of
     /// the namespace whose snapshots use the most memory, its least recently used. The snapshot of `spare`, a
-    /// function with a call that waits for the memory, is kept.
+    /// function with a call that waits for the memory, is kept. Build tools that wait for the next deploy are
+    /// released too.
     async fn reclaim(&self, _wanted: ByteSize, _spare: Option<&FunctionPath>) {}
 
-    /// Memory that prewarmed runtimes and snapshots use now.
+    /// Memory that prewarmed runtimes, snapshots and waiting build tools use now.
     async fn prewarmed_memory(&self) -> PrewarmedMemory;
 
     /// The state of its snapshots; `None` if it makes none.
@@ -89,13 +90,15 @@ pub trait Executor: Send + Sync {
     async fn shutdown(&self);
 }
 
-/// Memory that prewarmed runtimes and snapshots use.
+/// Memory that prewarmed runtimes, snapshots and waiting build tools use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrewarmedMemory {
     /// All of it.
     pub all: ByteSize,
     /// Of that, the snapshots of each namespace's functions.
     pub of_snapshots: HashMap<NamespaceName, ByteSize>,
+    /// Of that, the build tools that wait for the next deploy.
+    pub of_tools: ByteSize,
 }
 
 /// Snapshots at one moment, and counts since the start.

@@ -170,10 +170,11 @@ async fn measure(shared: &Shared, all: &Targets) {
     let (mut memory, mut need) = (0, 0);
     let mut snapshots = HashMap::new();
     for (executor, targets) in all {
-        let PrewarmedMemory { all, of_snapshots } = executor.prewarmed_memory().await;
+        let PrewarmedMemory { all, of_snapshots, of_tools } = executor.prewarmed_memory().await;
         memory += all.as_u64();
-        // Snapshots that were given up come back when they are called, not when there is room.
-        need += if targets.is_empty() { 0 } else { all.as_u64() };
+        // Snapshots that were given up come back when they are called, and build tools with the next deploy,
+        // not when there is room.
+        need += if targets.is_empty() { 0 } else { all.as_u64().saturating_sub(of_tools.as_u64()) };
         for (namespace, bytes) in of_snapshots {
             *snapshots.entry(namespace).or_default() += bytes.as_u64();
         }

@@ -23,7 +23,7 @@ use crate::{
     go::GoCaches,
     handler::{self, Cell},
     held::Held,
-    java::JavaShims,
+    java::{JavaCompilers, JavaShims},
     prepare::{
         Builds, Quota, Room, Turn, Workshop,
         artefact::{SharedArtefact, Shelf},
@@ -46,6 +46,7 @@ pub struct House {
     runtimes: Arc<Runtimes>,
     shelf: Arc<Shelf>,
     java: JavaShims,
+    compilers: JavaCompilers,
     python: PythonShims,
     go: GoCaches,
     images: CodeImages,
@@ -90,6 +91,7 @@ impl House {
             runtimes,
             shelf: Arc::new(shelf),
             java: JavaShims::default(),
+            compilers: JavaCompilers::default(),
             python: PythonShims::default(),
             go: GoCaches::default(),
             images: CodeImages::default(),
@@ -135,6 +137,7 @@ impl House {
             shelf: &self.shelf,
             shims: &self.shims,
             java: &self.java,
+            compilers: &self.compilers,
             python: &self.python,
             go: &self.go,
             builds: &self.builds,
@@ -242,6 +245,16 @@ impl House {
             self.builds.note(address, error);
         }
         made
+    }
+
+    /// The memory of build tools that wait for the next deploy.
+    pub async fn tools_memory(&self) -> ByteSize {
+        self.compilers.memory().await
+    }
+
+    /// Ends the build tools that wait for the next deploy, which takes longer without.
+    pub async fn end_tools(&self) {
+        self.compilers.end().await;
     }
 
     /// The launchers of languages without a shim.

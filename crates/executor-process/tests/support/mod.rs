@@ -201,6 +201,28 @@ pub fn text(invoked: Invoked) -> String {
     String::from_utf8(answer(invoked).body.to_vec()).unwrap()
 }
 
+/// Every process below `parent`.
+pub fn descendants(parent: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let children: Vec<u32> = children
+        .flat_map(|line| line.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>())
+        .collect();
+    children.iter().flat_map(|&child| [vec![child], descendants(child)].concat()).collect()
+}
+
+/// What `get` finds once there is something.
+pub async fn eventually<T>(what: &str, get: impl Fn() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(got) = get() {
+            return got;
+        }
+        assert!(Instant::now() < until, "{what} did not come within a minute");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// A zip of these files.
 pub fn zipped(files: &[(&str, &str)]) -> Vec<u8> {
     use std::io::Write;

@@ -6,7 +6,7 @@ use flint_model::{ByteSize, Function};
 use flint_sandbox::{Launcher, Mount, SandboxSpec};
 use serde_json::{Map, Value};
 
-use super::{FUNCTION_JAR, OPENS, SHIM_JAR, flags, has_aot, tool, with_gson};
+use super::{FUNCTION_JAR, OPENS, SHIM_JAR, and_send, flags, has_aot, tool, with_gson};
 use crate::{
     discover::Runtime,
     prepare::CODE,
@@ -49,7 +49,7 @@ pub(super) async fn for_shim(
     }
     let argv = argv(runtime, memory, SHIM_JAR, &[]);
     let mounts = vec![readonly(folder.to_owned(), "/runtime/java")];
-    let spec = tool("java-training", runtime, argv, HAND_ON, mounts, memory);
+    let spec = tool("java-training", runtime, and_send(argv, HAND_ON), mounts, memory);
     train(launcher, spec, &folder.join(&name), bounds).await.map(|()| name)
 }
 
@@ -75,7 +75,7 @@ pub(crate) async fn build(
     let argv = argv(runtime, memory, &class_path(), &[&jar, main, &arguments]);
     let mounts: Vec<Mount> =
         vec![readonly(shim.to_owned(), "/runtime/java"), readonly(artefact.join("code"), CODE)];
-    let spec = tool("java-training", runtime, argv, HAND_ON, mounts, memory);
+    let spec = tool("java-training", runtime, and_send(argv, HAND_ON), mounts, memory);
     create_readable_dir(&place).map_err(|error| error.to_string())?;
     train(launcher, spec, &place.join(&name), bounds).await?;
     Ok(format!("{ARCHIVE}/{name}"))

@@ -1,31 +1,26 @@
-//! Compiles a Java source at deploy, in a sandbox, without annotation processors.
+//! Compiles a Java source at deploy.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use flint_executor::PrepareError;
-use flint_sandbox::Launcher;
 
-use super::{CLASSES, FUNCTION_JAR, SHIM_JAR, TOOL_FLAGS, jar, packing, tool, with_gson};
-use crate::{
-    discover::Runtime,
-    process::{
-        command::readonly,
-        tool::{Bounds, make},
-    },
-};
+use super::{FUNCTION_JAR, JavaCompilers, Jdk, jar};
 
-const SOURCE: &str = "/source";
+/// A source that has been compiled.
+pub(crate) struct Compiled {
+    /// Its main class.
+    pub(crate) class: String,
+    /// Whether a compiler had been waiting for it.
+    pub(crate) awaited: bool,
+}
 
-/// Replaces the source `code/Main.java` with `code/function.jar`, which must contain the class `asked`;
-/// returns the main class.
+/// Replaces the source `code/Main.java` with `code/function.jar`, which must contain the class `asked`.
 pub(crate) async fn compile(
-    runtime: &Runtime,
-    launcher: &Launcher,
-    shim: &Path,
+    compilers: &JavaCompilers,
+    jdk: Jdk<'_>,
     artefact: &Path,
     asked: Option<&str>,
-    bounds: Bounds,
-) -> Result<String, PrepareError> {
+) -> Result<Compiled, PrepareError> {
     let failed = |operation: &'static str| {
         move |error: std::io::Error| PrepareError::Failed {
             operation: operation.into(),
@@ -33,38 +28,22 @@ pub(crate) async fn compile(
         }
     };
     let code = artefact.join("code");
-    let text = fs::read_to_string(code.join("Main.java")).map_err(failed("reading the source"))?;
+    let (source, made) = (code.join("Main.java"), code.join(FUNCTION_JAR));
+    let text = fs::read_to_string(&source).map_err(failed("reading the source"))?;
     let Some(class) = main_type(&text) else {
         return Err(PrepareError::Code("the Java source declares no class".into()));
     };
     let name = class.rsplit('.').next().unwrap_or(&class);
-    let (source, made) = (artefact.join("source"), code.join(FUNCTION_JAR));
-    crate::shims::create_readable_dir(&source).map_err(failed("creating a folder"))?;
-    let file = source.join(format!("{name}.java"));
-    fs::rename(code.join("Main.java"), &file).map_err(failed("moving the source"))?;
-    let compiler = runtime.compiler.as_ref().map(|path| runtime.inside(path)).unwrap_or_default();
-    let mut argv = vec![compiler.display().to_string()];
-    argv.extend(TOOL_FLAGS.map(str::to_owned));
-    argv.extend([
-        "-cp".into(),
-        with_gson(SHIM_JAR.into()),
-        "-d".into(),
-        CLASSES.into(),
-        format!("{SOURCE}/{name}.java"),
-    ]);
-    let mounts = vec![readonly(shim.to_owned(), "/runtime/java"), readonly(source.clone(), SOURCE)];
-    let spec = tool("javac", runtime, argv, &packing(&compiler), mounts, bounds.memory);
-    make(launcher, spec, &made, bounds).await.map_err(|error| {
+    let awaited = compilers.compile(jdk, &format!("{name}.java"), &text, &made).await.map_err(|error| {
         error.of_build("compiling the Java source", |said| {
-            format!("the Java source does not compile:\n{}", said.replace(&format!("{SOURCE}/"), ""))
+            format!("the Java source does not compile:\n{said}")
         })
     })?;
     let jar = fs::read(&made).map_err(failed("reading the classes"))?;
     jar::main_class(&jar, asked).map_err(PrepareError::Code)?;
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    fs::set_permissions(&made, readable).map_err(failed("writing the jar"))?;
-    fs::remove_dir_all(&source).map_err(failed("removing a folder"))?;
-    Ok(class)
+    fs::set_permissions(&made, fs::Permissions::from_mode(0o644)).map_err(failed("writing the jar"))?;
+    fs::remove_file(&source).map_err(failed("removing the source"))?;
+    Ok(Compiled { class, awaited })
 }
 
 /// The full name of the type that names the file: the public one, or else the first.

@@ -3,11 +3,13 @@
 
 mod archive;
 mod compile;
+mod compiler;
 mod jar;
 mod shim;
 
 pub(crate) use archive::{build as build_archive, class_path, no_entry_point};
 pub(crate) use compile::compile;
+pub(crate) use compiler::{JavaCompilers, Jdk};
 pub(crate) use jar::main_class;
 pub(crate) use shim::JavaShims;
 
@@ -87,35 +89,22 @@ pub(crate) fn archive_flags(runtime: &Runtime, path: &str) -> Vec<String> {
 /// Space for what a tool writes to /tmp, beyond its own memory.
 const SCRATCH: ByteSize = ByteSize::mib(256);
 
-/// Where the compiler writes classes.
-const CLASSES: &str = "/tmp/classes";
-
-/// Flags of every `javac`: start fast, and run no annotation processors, which would be user code.
-const TOOL_FLAGS: [&str; 6] =
-    ["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-encoding", "UTF-8", "-nowarn"];
-
-/// The shell command that makes a jar of the compiled classes, for [`tool`].
-fn packing(compiler: &Path) -> String {
-    let jar = compiler.with_file_name("jar");
-    format!(
-        "'{}' -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 --create --no-compress --no-manifest -C {CLASSES} . >&3",
-        jar.display()
-    )
+/// The command that runs `argv`, then `behind` in a shell, which sends the product to descriptor 3.
+fn and_send(argv: Vec<String>, behind: &str) -> Vec<String> {
+    let mut script = vec!["/bin/sh".to_owned(), "-c".to_owned(), format!("\"$0\" \"$@\" 3>&- && {behind}")];
+    script.extend(argv);
+    script
 }
 
-/// A sandbox for a Java tool, without network. It runs `argv`, then `behind` in a shell, which sends the
-/// product to descriptor 3.
+/// A sandbox for a Java tool, without network.
 fn tool(
     id: &str,
     runtime: &Runtime,
-    argv: Vec<String>,
-    behind: &str,
+    command: Vec<String>,
     mounts: Vec<Mount>,
     memory: ByteSize,
 ) -> SandboxSpec {
-    let mut script = vec!["/bin/sh".to_owned(), "-c".to_owned(), format!("\"$0\" \"$@\" 3>&- && {behind}")];
-    script.extend(argv);
-    let mut spec = SandboxSpec::new(id, script);
+    let mut spec = SandboxSpec::new(id, command);
     spec.env = environment(Some(runtime));
     spec.mounts = runtime.mounts.clone();
     spec.mounts.extend(mounts);

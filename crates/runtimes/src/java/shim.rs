@@ -13,7 +13,7 @@ use flint_model::ByteSize;
 use flint_sandbox::Launcher;
 use tokio::sync::Mutex;
 
-use super::{CLASSES, TOOL_FLAGS, archive, packing, tool};
+use super::{and_send, archive, tool};
 use crate::{
     discover::Runtime,
     process::{
@@ -26,6 +26,8 @@ use crate::{
 const JAR: &str = "flint-runtime.jar";
 /// Where the compiler sees the shim's sources.
 const SOURCE: &str = "/source";
+/// Where it writes classes.
+const CLASSES: &str = "/tmp/classes";
 /// The limits of compiling the shim.
 const COMPILING: Bounds =
     Bounds { within: Duration::from_secs(120), memory: ByteSize::mib(512), size: ByteSize::mib(64) };
@@ -81,7 +83,8 @@ async fn compile(runtime: &Runtime, launcher: &Launcher, shim: &Path, folder: &P
     create_readable_dir(&half).map_err(failed)?;
     let compiler = runtime.compiler.as_ref().map(|path| runtime.inside(path)).unwrap_or_default();
     let mut argv = vec![compiler.display().to_string()];
-    argv.extend(TOOL_FLAGS.map(str::to_owned));
+    argv.extend(["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1"].map(str::to_owned));
+    argv.extend(["-proc:none", "-encoding", "UTF-8", "-nowarn"].map(str::to_owned));
     // `invokedynamic` string concatenation would load dozens of classes at start-up.
     let flags = ["--release", "17", "-XDstringConcat=inline", "-g:source,lines", "-Xlint:-options"];
     argv.extend(flags.map(str::to_owned));
@@ -91,7 +94,7 @@ async fn compile(runtime: &Runtime, launcher: &Launcher, shim: &Path, folder: &P
         argv.push(Path::new(SOURCE).join(file).display().to_string());
     }
     let mounts = vec![readonly(shim.to_owned(), SOURCE)];
-    let spec = tool("javac", runtime, argv, &packing(&compiler), mounts, COMPILING.memory);
+    let spec = tool("javac", runtime, and_send(argv, &packing(&compiler)), mounts, COMPILING.memory);
     let jar = half.join(JAR);
     let made = make_file(launcher, spec, &jar, COMPILING).await.map_err(|error| error.to_string());
     let published = made.and_then(|()| {
@@ -103,6 +106,15 @@ async fn compile(runtime: &Runtime, launcher: &Launcher, shim: &Path, folder: &P
         let _ = fs::remove_dir_all(&half);
     }
     published
+}
+
+/// The shell command that makes a jar of the compiled classes.
+fn packing(compiler: &Path) -> String {
+    let jar = compiler.with_file_name("jar");
+    format!(
+        "'{}' -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 --create --no-compress --no-manifest -C {CLASSES} . >&3",
+        jar.display()
+    )
 }
 
 fn java_files(folder: &Path) -> io::Result<Vec<PathBuf>> {

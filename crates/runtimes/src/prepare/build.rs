@@ -16,7 +16,8 @@ use super::{
 };
 use crate::{
     discover::{Engine, Runtime},
-    go, java,
+    go,
+    java::{self, Jdk},
     process::tool::Bounds,
     python,
 };
@@ -44,11 +45,13 @@ impl Workshop<'_> {
         match function.code.format {
             CodeFormat::Source => {
                 progress("compiling");
-                let folder = half.folder();
-                let class = java::compile(runtime, launcher, &shim.folder, folder, asked, bounds).await?;
+                let jdk = Jdk { runtime, launcher, shim: &shim.folder, bounds };
+                let compiled = java::compile(self.compilers, jdk, half.folder(), asked).await?;
                 record.code = format!("{CODE}/{}", java::FUNCTION_JAR);
                 record.script = Some(record.code.clone());
-                record.steps = vec![format!("compiled {class} with JDK {}", runtime.version_text())];
+                let (class, jdk) = (compiled.class, runtime.version_text());
+                let by = if compiled.awaited { ", by a compiler that waited for it" } else { "" };
+                record.steps = vec![format!("compiled {class} with JDK {jdk}{by}")];
                 record.main = Some(class);
             }
             CodeFormat::Jar => {

@@ -29,7 +29,7 @@ use crate::{
     discover::{Engine, Family, Runtimes},
     disk_usage,
     go::GoCaches,
-    java::JavaShims,
+    java::{JavaCompilers, JavaShims},
     python::PythonShims,
     shims::Shims,
 };
@@ -45,6 +45,7 @@ pub(crate) struct Workshop<'a> {
     pub(crate) shelf: &'a Arc<Shelf>,
     pub(crate) shims: &'a Shims,
     pub(crate) java: &'a JavaShims,
+    pub(crate) compilers: &'a JavaCompilers,
     pub(crate) python: &'a PythonShims,
     pub(crate) go: &'a GoCaches,
     pub(crate) builds: &'a Builds,

@@ -8,6 +8,8 @@ pub mod meter;
 pub mod output;
 mod product;
 pub mod relay;
+pub(crate) mod running;
 pub mod starter;
 pub mod timer;
 pub mod tool;
+pub(crate) mod waiting;

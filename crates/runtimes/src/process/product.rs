@@ -7,7 +7,6 @@
 
 use std::{
     fs, io,
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
@@ -18,7 +17,7 @@ use tokio::{
     net::unix::pipe,
 };
 
-use super::{output::pipe_from, tool::ToolError};
+use super::tool::{ToolError, judge};
 
 /// How much is read at a time: the capacity of a pipe.
 const PIECE: usize = 64 << 10;
@@ -34,12 +33,11 @@ pub(super) struct Product {
 }
 
 impl Product {
-    /// Creates the file, for at most `most` bytes; also returns the pipe's write end, for the tool.
-    pub(super) fn create(path: &Path, most: ByteSize) -> io::Result<(Self, OwnedFd)> {
-        let (pipe, for_tool) = pipe_from()?;
+    /// Creates the file, for at most `most` bytes that come through the pipe.
+    pub(super) fn create(path: &Path, most: ByteSize, pipe: pipe::Receiver) -> io::Result<Self> {
         let file = File::from_std(fs::File::create_new(path)?);
         let pipe = BufReader::with_capacity(PIECE, pipe);
-        Ok((Self { path: path.to_owned(), file, pipe, most, kept: false }, for_tool))
+        Ok(Self { path: path.to_owned(), file, pipe, most, kept: false })
     }
 
     /// Writes what the tool sends to the file until nobody holds the pipe's write end any more; returns the
@@ -58,9 +56,12 @@ impl Product {
         }
     }
 
-    /// Keeps the file.
-    pub(super) fn keep(mut self) {
+    /// Keeps the file if its tool came to a good end, by which so many bytes had been received.
+    pub(super) fn settle(mut self, made: Result<u64, ToolError>) -> Result<(), ToolError> {
+        let length = made.as_ref().map_or(0, |length| *length);
+        judge(made.map(drop), length, self.most)?;
         self.kept = true;
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     io::{self, Seek, Write},
     os::{fd::OwnedFd, unix::fs::FileExt},
     path::Path,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use flint_executor::PrepareError;
@@ -15,14 +15,11 @@ use flint_sandbox::{ExitStatus, Launcher, SandboxIo, SandboxSpec};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::{
-    ending,
-    logs::Logs,
-    output::Output,
+    output::{Output, pipe_from},
     product::{Product, not_made},
+    running::{Limit, Running},
 };
 
-/// How much of a tool's output is kept.
-const SAID: ByteSize = ByteSize::kib(64);
 /// The message of `EFBIG`.
 const FILE_TOO_LARGE: &str = "File too large";
 
@@ -53,14 +50,13 @@ pub async fn make(
     product: &Path,
     Bounds { within, size: most, .. }: Bounds,
 ) -> Result<(), ToolError> {
-    let (mut received, pipe) = Product::create(product, most).map_err(|error| not_made(product, &error))?;
+    let failed = |error: io::Error| not_made(product, &error);
+    let (pipe, for_tool) = pipe_from().map_err(failed)?;
+    let mut received = Product::create(product, most, pipe).map_err(failed)?;
     // For intermediate files.
     spec.limits.file_bytes = Some(most.as_u64());
-    let made = run_with(launcher, &spec, within, Some(pipe), received.receive()).await;
-    let length = made.as_ref().map_or(0, |length| *length);
-    judge(made.map(drop), length, most)?;
-    received.keep();
-    Ok(())
+    let made = run_with(launcher, &spec, within, Some(for_tool), received.receive()).await;
+    received.settle(made)
 }
 
 /// Runs a tool that converts `input`, from stdin to stdout. Both are memfds, of which nothing is left however
@@ -94,7 +90,7 @@ pub async fn convert(
 }
 
 /// Judges a tool's end by the length of its product.
-fn judge(ended: Result<(), ToolError>, length: u64, most: ByteSize) -> Result<(), ToolError> {
+pub(super) fn judge(ended: Result<(), ToolError>, length: u64, most: ByteSize) -> Result<(), ToolError> {
     match ended {
         // Either the product or an intermediate file was too large.
         Err(ToolError::Failed { said, .. }) if length >= most.as_u64() || said.contains(FILE_TOO_LARGE) => {
@@ -117,40 +113,16 @@ async fn run_with<T>(
     run_to_end(launcher, spec, within, io, output, receiving).await
 }
 
-/// `receiving` is what the server does meanwhile with what the tool sends. The tool is ended at once if that
-/// fails; both together have the time limit.
 async fn run_to_end<T>(
     launcher: &Launcher,
     spec: &SandboxSpec,
     within: Duration,
     io: SandboxIo,
-    mut output: Output,
+    output: Output,
     receiving: impl Future<Output = Result<T, ToolError>>,
 ) -> Result<T, ToolError> {
-    let mut logs = Logs::new(SAID);
-    let deadline = Instant::now() + within;
-    let sandbox = match tokio::time::timeout_at(deadline.into(), launcher.start(spec, io)).await {
-        Ok(Ok(sandbox)) => sandbox,
-        Ok(Err(error)) => return Err(ToolError::NotRun(error.to_string())),
-        Err(_) => return Err(ToolError::TooLong(within)),
-    };
-    let ending = async { Ok(ending::gather(&sandbox, &mut output, &mut logs).await) };
-    let ended = tokio::time::timeout_at(deadline.into(), async { tokio::try_join!(ending, receiving) }).await;
-    let (exit, received) = match ended.unwrap_or(Err(ToolError::TooLong(within))) {
-        Ok(ended) => ended,
-        Err(error) => {
-            ending::completely(&sandbox).await;
-            return Err(error);
-        }
-    };
-    if exit.status.success() {
-        return Ok(received);
-    }
-    if exit.oom {
-        return Err(ToolError::OutOfMemory(ByteSize::bytes(spec.limits.memory_bytes)));
-    }
-    let said: Vec<String> = logs.finish().0.into_iter().map(|line| line.text).collect();
-    Err(ToolError::Failed { status: exit.status, said: said.join("\n") })
+    let limit = Limit::from_now(within);
+    Running::start(launcher, spec, io, output, limit).await?.finish(limit, receiving).await
 }
 
 /// Why a tool failed.

@@ -19,7 +19,7 @@ public final class Tests {
         PrintStream report = System.out;
         int passed = 0;
         int failed = 0;
-        for (Class<?> type : new Class<?>[] {FrameTest.class, JsonTest.class, CodeTest.class, CallTest.class}) {
+        for (Class<?> type : new Class<?>[] {FrameTest.class, JsonTest.class, CodeTest.class, CallTest.class, CompileTest.class}) {
             Method[] methods = type.getDeclaredMethods();
             Arrays.sort(methods, Comparator.comparing(Method::getName));
             for (Method method : methods) {
