@@ -1,4 +1,4 @@
-"""Runs calls concurrently: one thread for each, coroutines on one event loop, and each call's output sent as its own LOG lines.
+"""Runs calls concurrently: each in a thread (threads.py), coroutines on one event loop, and each call's output sent as its own LOG lines.
 
 A context variable holds the current call: coroutines and tasks inherit it, and so do threads started by a call and work submitted to
 a thread pool.
@@ -18,6 +18,7 @@ from .exits import EXIT_FAILED, EXIT_PROTOCOL
 from .frame import (ACK, BODY, END, ERROR, FIN, INIT, INVOKE, LOG, MAX_PAYLOAD, RESULT, U32, ProtocolError, encode, failure, split_head)
 from .instance import Instance
 from .link import PIECE, WINDOW, PeerGone
+from .threads import Threads
 from . import stdio
 
 _ACK_EVERY = 256 * 1024
@@ -260,7 +261,7 @@ class _Running(Instance):
 
 def serve(instance):
     """Receives calls and starts them; does not return."""
-    link, lock, calls = instance.link, threading.Lock(), {}
+    link, lock, calls, threads = instance.link, threading.Lock(), {}, Threads()
 
     def run(call, head, body):
         _CURRENT.set(call)
@@ -278,9 +279,8 @@ def serve(instance):
 
     def start(call, head, body):
         call.pieces = None
-        work = contextvars.Context().run
         try:
-            threading.Thread(target=work, args=(run, call, head, body), daemon=True).start()
+            threads.run(functools.partial(contextvars.Context().run, run, call, head, body))
         except RuntimeError as error:  # the sandbox's limit of threads is reached
             del calls[call.number]
             call.send_json(ERROR, call.number, failure("developer", f"The call could not begin: {error}"))
