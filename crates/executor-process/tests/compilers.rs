@@ -150,6 +150,16 @@ async fn one_that_waits_counts_as_memory_and_makes_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn none_waits_where_none_is_to() {
+    let house = House::with(|config| config.compile_ahead = false).await;
+    for n in 1..=2 {
+        assert!(!deploy(&house, source(n)).await);
+    }
+    assert_eq!(compilers(house.launcher.pid().await.unwrap()), Vec::<u32>::new());
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_another_jdk_is_not_taken() {
     let house = House::new().await;
     let kinds = house.executor.kinds().into_iter();

@@ -85,13 +85,14 @@ impl House {
         let builds = Builds::new(config.concurrent_builds, config.concurrent_unpacks);
         let room = Room::new(&config.artefacts_dir, config.min_free);
         let quota = Quota::new(config.per_namespace);
+        let compilers = JavaCompilers::new(config.compile_ahead);
         Ok(Self {
             config,
             shims,
             runtimes,
             shelf: Arc::new(shelf),
             java: JavaShims::default(),
-            compilers: JavaCompilers::default(),
+            compilers,
             python: PythonShims::default(),
             go: GoCaches::default(),
             images: CodeImages::default(),

@@ -75,10 +75,19 @@ struct Key {
 }
 
 /// The compilers of a server, of which at most one waits.
-#[derive(Debug, Default)]
-pub(crate) struct JavaCompilers(Mutex<Option<Ahead>>);
+#[derive(Debug)]
+pub(crate) struct JavaCompilers {
+    /// Whether one may wait.
+    keeps: bool,
+    ahead: Mutex<Option<Ahead>>,
+}
 
 impl JavaCompilers {
+    /// Whether one may wait: [`crate::HouseConfig::compile_ahead`].
+    pub(crate) fn new(keeps: bool) -> Self {
+        Self { keeps, ahead: Mutex::default() }
+    }
+
     /// Compiles the text of a source file called `name` to the new file `jar`; returns whether a compiler had
     /// been waiting for it.
     pub(super) async fn compile(
@@ -116,10 +125,10 @@ impl JavaCompilers {
         None
     }
 
-    /// Starts the compiler of the next source, unless there is one.
+    /// Starts the compiler of the next source, unless there is one or none may wait.
     fn start_next(&self, jdk: Jdk<'_>) {
         let mut ahead = self.ahead();
-        if ahead.as_ref().is_none_or(|ahead| ahead.task.is_finished()) {
+        if self.keeps && ahead.as_ref().is_none_or(|ahead| ahead.task.is_finished()) {
             *ahead = Some(Ahead::start(jdk));
         }
     }
@@ -142,7 +151,7 @@ impl JavaCompilers {
     }
 
     fn ahead(&self) -> MutexGuard<'_, Option<Ahead>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
