@@ -146,6 +146,9 @@ async fn one_that_waits_counts_as_memory_and_makes_room() {
     waiting(&house, None).await;
     house.executor.shutdown().await;
     assert_eq!(compilers(launcher), Vec::<u32>::new());
+    // As a deploy that ends later than that.
+    assert!(!deploy(&house, source(3)).await);
+    assert_eq!(compilers(launcher), Vec::<u32>::new());
     house.end().await;
 }
 

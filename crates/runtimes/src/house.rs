@@ -258,6 +258,11 @@ impl House {
         self.compilers.end().await;
     }
 
+    /// The same at the server's end: deploys that are under way start none any more.
+    pub async fn close_tools(&self) {
+        self.compilers.close().await;
+    }
+
     /// The launchers of languages without a shim.
     pub fn launchers(&self) -> Launchers<'_> {
         Launchers(&self.shims)

@@ -7,7 +7,10 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -78,14 +81,14 @@ struct Key {
 #[derive(Debug)]
 pub(crate) struct JavaCompilers {
     /// Whether one may wait.
-    keeps: bool,
+    keeps: AtomicBool,
     ahead: Mutex<Option<Ahead>>,
 }
 
 impl JavaCompilers {
     /// Whether one may wait: [`crate::HouseConfig::compile_ahead`].
     pub(crate) fn new(keeps: bool) -> Self {
-        Self { keeps, ahead: Mutex::default() }
+        Self { keeps: keeps.into(), ahead: Mutex::default() }
     }
 
     /// Compiles the text of a source file called `name` to the new file `jar`; returns whether a compiler had
@@ -128,7 +131,8 @@ impl JavaCompilers {
     /// Starts the compiler of the next source, unless there is one or none may wait.
     fn start_next(&self, jdk: Jdk<'_>) {
         let mut ahead = self.ahead();
-        if self.keeps && ahead.as_ref().is_none_or(|ahead| ahead.task.is_finished()) {
+        // Asked under the lock, so that none is started behind [`Self::close`].
+        if self.keeps.load(Ordering::Relaxed) && ahead.as_ref().is_none_or(|ahead| ahead.task.is_finished()) {
             *ahead = Some(Ahead::start(jdk));
         }
     }
@@ -148,6 +152,12 @@ impl JavaCompilers {
         if let Some(ahead) = ahead {
             ahead.end().await;
         }
+    }
+
+    /// The same, and none waits from now on.
+    pub(crate) async fn close(&self) {
+        self.keeps.store(false, Ordering::Relaxed);
+        self.end().await;
     }
 
     fn ahead(&self) -> MutexGuard<'_, Option<Ahead>> {
