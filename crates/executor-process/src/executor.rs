@@ -164,7 +164,7 @@ impl Executor for ProcessExecutor {
 
     async fn shutdown(&self) {
         self.stems.end().await;
-        self.house.end_tools().await;
+        self.house.close_tools().await;
     }
 }
 

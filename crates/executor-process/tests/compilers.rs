@@ -146,6 +146,19 @@ async fn one_that_waits_counts_as_memory_and_makes_room() {
     waiting(&house, None).await;
     house.executor.shutdown().await;
     assert_eq!(compilers(launcher), Vec::<u32>::new());
+    // As a deploy that ends later than that.
+    assert!(!deploy(&house, source(3)).await);
+    assert_eq!(compilers(launcher), Vec::<u32>::new());
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn none_waits_where_none_is_to() {
+    let house = House::with(|config| config.compile_ahead = false).await;
+    for n in 1..=2 {
+        assert!(!deploy(&house, source(n)).await);
+    }
+    assert_eq!(compilers(house.launcher.pid().await.unwrap()), Vec::<u32>::new());
     house.end().await;
 }
 

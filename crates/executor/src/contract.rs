@@ -63,7 +63,7 @@ pub trait Executor: Send + Sync {
     /// Releases snapshots without running clones until `wanted` bytes are free or none is left: each time one of
     /// the namespace whose snapshots use the most memory, its least recently used. The snapshot of `spare`, a
     /// function with a call that waits for the memory, is kept. Build tools that wait for the next deploy are
-    /// released too.
+    /// released in any case.
     async fn reclaim(&self, _wanted: ByteSize, _spare: Option<&FunctionPath>) {}
 
     /// Memory that prewarmed runtimes, snapshots and waiting build tools use now.

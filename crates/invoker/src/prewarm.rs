@@ -129,7 +129,7 @@ async fn set(shared: &Shared, all: &Targets) -> bool {
         shared.capacity.notify_one();
         return false;
     };
-    measure(shared, all).await;
+    let tools = measure(shared, all).await;
     let (given_up, headroom) = {
         let pool = shared.pool();
         (before.saturating_sub(pool.prewarmed()), pool.headroom())
@@ -137,7 +137,7 @@ async fn set(shared: &Shared, all: &Targets) -> bool {
     // What a start lacks includes what is too much already.
     let missing = missing.as_u64().saturating_sub(given_up);
     if missing > 0 {
-        reclaim(shared, all, missing + headroom, Some(function)).await;
+        reclaim(shared, all, (missing + headroom).saturating_sub(tools), Some(function)).await;
     }
     shared.capacity.notify_one();
     true
@@ -151,14 +151,14 @@ fn snapshots(all: &Targets) -> (u64, u64) {
 
 /// Measures, and gives up the snapshots that are too much for the budget.
 async fn measure_and_trim(shared: &Shared, all: &Targets) {
-    measure(shared, all).await;
+    let tools = measure(shared, all).await;
     let excess = shared.pool().excess();
     if excess > 0 {
-        reclaim(shared, all, excess, None).await;
+        reclaim(shared, all, excess.saturating_sub(tools), None).await;
     }
 }
 
-/// Has snapshots given up, and measures what is left.
+/// Has build tools, and as much as this in snapshots, given up, and measures what is left.
 async fn reclaim(shared: &Shared, all: &Targets, bytes: u64, spare: Option<&FunctionPath>) {
     for (executor, _) in all {
         executor.reclaim(ByteSize::bytes(bytes), spare).await;
@@ -166,12 +166,14 @@ async fn reclaim(shared: &Shared, all: &Targets, bytes: u64, spare: Option<&Func
     measure(shared, all).await;
 }
 
-async fn measure(shared: &Shared, all: &Targets) {
-    let (mut memory, mut need) = (0, 0);
+/// Measures all of it; returns the memory of build tools.
+async fn measure(shared: &Shared, all: &Targets) -> u64 {
+    let (mut memory, mut need, mut tools) = (0, 0, 0);
     let mut snapshots = HashMap::new();
     for (executor, targets) in all {
         let PrewarmedMemory { all, of_snapshots, of_tools } = executor.prewarmed_memory().await;
         memory += all.as_u64();
+        tools += of_tools.as_u64();
         // Snapshots that were given up come back when they are called, and build tools with the next deploy,
         // not when there is room.
         need += if targets.is_empty() { 0 } else { all.as_u64().saturating_sub(of_tools.as_u64()) };
@@ -183,4 +185,5 @@ async fn measure(shared: &Shared, all: &Targets) {
     let wanted = all.iter().flat_map(|(_, targets)| targets).map(|target| target.count).sum();
     let kept = if pool.is_pressed() { 0 } else { wanted };
     pool.measured_prewarmed(ByteSize::bytes(memory), snapshots, ByteSize::bytes(need), kept);
+    tools
 }

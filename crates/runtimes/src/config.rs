@@ -47,6 +47,8 @@ pub struct HouseConfig {
     pub concurrent_builds: usize,
     /// How many archives are unpacked at once.
     pub concurrent_unpacks: usize,
+    /// Whether a compiler is started ahead of the next Java source, and takes memory until that comes.
+    pub compile_ahead: bool,
 }
 
 impl HouseConfig {
@@ -81,6 +83,7 @@ impl HouseConfig {
                 .map_or(1, |cores| (cores.get() / 2).max(1)),
             // More would only share the CPUs, and take blocking threads that the store needs for reading.
             concurrent_unpacks: std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8)),
+            compile_ahead: true,
         }
     }
 }

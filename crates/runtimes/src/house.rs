@@ -85,13 +85,14 @@ impl House {
         let builds = Builds::new(config.concurrent_builds, config.concurrent_unpacks);
         let room = Room::new(&config.artefacts_dir, config.min_free);
         let quota = Quota::new(config.per_namespace);
+        let compilers = JavaCompilers::new(config.compile_ahead);
         Ok(Self {
             config,
             shims,
             runtimes,
             shelf: Arc::new(shelf),
             java: JavaShims::default(),
-            compilers: JavaCompilers::default(),
+            compilers,
             python: PythonShims::default(),
             go: GoCaches::default(),
             images: CodeImages::default(),
@@ -255,6 +256,11 @@ impl House {
     /// Ends the build tools that wait for the next deploy, which takes longer without.
     pub async fn end_tools(&self) {
         self.compilers.end().await;
+    }
+
+    /// The same at the server's end: deploys that are under way start none any more.
+    pub async fn close_tools(&self) {
+        self.compilers.close().await;
     }
 
     /// The launchers of languages without a shim.

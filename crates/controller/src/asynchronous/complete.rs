@@ -20,15 +20,15 @@ impl Controller {
     pub(crate) async fn complete(self: Arc<Self>) {
         let finishing = self.accepted.finishing.lock().ok().and_then(|mut place| place.take());
         let Some(mut finishing) = finishing else { return };
-        let mut batch = Vec::with_capacity(BATCH);
         loop {
+            let mut batch = Vec::with_capacity(BATCH);
             tokio::select! {
                 biased;
                 received = finishing.recv_many(&mut batch, BATCH) => if received == 0 { return },
                 // Only once nothing is left to complete.
                 () = self.stopped.cancelled() => return,
             }
-            self.complete_batch(batch.drain(..).collect()).await;
+            self.complete_batch(batch).await;
         }
     }
 

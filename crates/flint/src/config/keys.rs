@@ -141,7 +141,11 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("pool.sample_every", r#""1s""#, "How often the memory of recently used instances is measured"),
     key("pool.stopping", "64", "Maximum instances being stopped at once"),
-    key("pool.prewarm", "1", "Runtimes of each kind to keep started without a function; 0 = none"),
+    key(
+        "pool.prewarm",
+        "1",
+        "Runtimes of each kind to keep started without a function; 0 = none, nor a Java compiler",
+    ),
     key(
         "pool.prewarm_kinds",
         r#"["nodejs:20"]"#,

@@ -312,6 +312,7 @@ fn house_config(
         build_memory: prepare.build_memory,
         build_size: prepare.build_size,
         concurrent_builds: prepare.concurrent_builds.map_or(built_in.concurrent_builds, NonZeroUsize::get),
+        compile_ahead: config.pool.prewarm > 0,
         ..built_in
     }
 }

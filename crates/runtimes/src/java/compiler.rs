@@ -7,7 +7,10 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -75,10 +78,19 @@ struct Key {
 }
 
 /// The compilers of a server, of which at most one waits.
-#[derive(Debug, Default)]
-pub(crate) struct JavaCompilers(Mutex<Option<Ahead>>);
+#[derive(Debug)]
+pub(crate) struct JavaCompilers {
+    /// Whether one may wait.
+    keeps: AtomicBool,
+    ahead: Mutex<Option<Ahead>>,
+}
 
 impl JavaCompilers {
+    /// Whether one may wait: [`crate::HouseConfig::compile_ahead`].
+    pub(crate) fn new(keeps: bool) -> Self {
+        Self { keeps: keeps.into(), ahead: Mutex::default() }
+    }
+
     /// Compiles the text of a source file called `name` to the new file `jar`; returns whether a compiler had
     /// been waiting for it.
     pub(super) async fn compile(
@@ -116,10 +128,11 @@ impl JavaCompilers {
         None
     }
 
-    /// Starts the compiler of the next source, unless there is one.
+    /// Starts the compiler of the next source, unless there is one or none may wait.
     fn start_next(&self, jdk: Jdk<'_>) {
         let mut ahead = self.ahead();
-        if ahead.as_ref().is_none_or(|ahead| ahead.task.is_finished()) {
+        // Asked under the lock, so that none is started behind [`Self::close`].
+        if self.keeps.load(Ordering::Relaxed) && ahead.as_ref().is_none_or(|ahead| ahead.task.is_finished()) {
             *ahead = Some(Ahead::start(jdk));
         }
     }
@@ -141,8 +154,14 @@ impl JavaCompilers {
         }
     }
 
+    /// The same, and none waits from now on.
+    pub(crate) async fn close(&self) {
+        self.keeps.store(false, Ordering::Relaxed);
+        self.end().await;
+    }
+
     fn ahead(&self) -> MutexGuard<'_, Option<Ahead>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
