@@ -196,6 +196,11 @@ impl Board {
         self.begun.len() - older
     }
 
+    /// How many cores the calls and starts of all functions use.
+    pub(crate) fn cores_in_use(&self) -> f64 {
+        self.queues.values().map(FunctionQueue::cores_in_use).sum()
+    }
+
     /// Whether another namespace has waiting calls.
     pub(crate) fn others_wait(&self, namespace: &NamespaceName) -> bool {
         self.ring.iter().any(|listed| listed != namespace)

@@ -17,8 +17,9 @@
 //! 3. **The first waiting call has waited for longer than *c***, and no start is in progress: the estimate
 //!    was wrong.
 //! 4. **The backlog lasts**: for 2 *c* (at least 100 ms) every call had to wait, no start is in progress, and
-//!    the function has fewer busy instances than there are cores. This cheap parallelism fills the gaps
-//!    between two short calls of one instance.
+//!    the function has fewer busy instances than there are cores: this cheap parallelism fills the gaps
+//!    between two short calls of one instance. Or else all functions together leave half of the cores idle:
+//!    its calls then wait for calls that sleep or wait for others, which more instances do side by side.
 //!
 //! While the function's calls already saturate the cores (measured CPU time over service time, times the
 //! slots), rules 2 and 4 do not apply and rule 3 waits twenty times as long: more instances would only share
@@ -49,6 +50,8 @@ const SHORTEST_START: f64 = 0.001;
 const SHORTEST_BACKLOG: f64 = 0.1;
 /// Share of all cores from which on they count as saturated.
 const SATURATED: f64 = 0.9;
+/// Share of all cores up to which they count as idle (rule 4).
+const IDLE: f64 = 0.5;
 /// Factor by which the first call waits longer while its function saturates the cores (rule 3).
 const PATIENCE: f64 = 20.0;
 
@@ -108,36 +111,64 @@ impl Seen {
         self.service.seconds().or(self.first_call.seconds())
     }
 
+    /// How much of a core a running call uses; all of it before that was measured.
+    pub(crate) fn share_of_core(&self) -> f64 {
+        match (self.cpu.seconds(), self.service_seconds()) {
+            (Some(cpu), Some(service)) => (cpu / service.max(SHORTEST)).min(1.0),
+            _ => 1.0,
+        }
+    }
+
     /// Expected time of a start.
     pub(crate) fn expected_start(&self) -> Duration {
         Duration::from_secs_f64(self.start.seconds().unwrap_or(UNKNOWN_START).max(SHORTEST_START))
     }
 }
 
+/// Whether another instance is worth its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Worth {
+    No,
+    Yes,
+    /// If all functions together leave cores idle.
+    IfIdle,
+}
+
+/// Whether cores are idle of which all functions use so many.
+pub(crate) fn are_idle(cores: usize, in_use: f64) -> bool {
+    in_use < IDLE * cores as f64
+}
+
 impl<Ages: Iterator<Item = Duration> + Clone> Load<'_, Ages> {
     /// Whether another instance is worth its start.
-    pub(crate) fn wants_another(&self) -> bool {
+    pub(crate) fn worth_of_another(&self) -> Worth {
         if self.waiting <= self.starting * self.slots {
-            return false;
+            return Worth::No;
         }
         if self.single_use || (self.running == 0 && self.starting == 0) {
-            return true;
+            return Worth::Yes;
         }
         let start = self.seen.expected_start().as_secs_f64();
         let service = self.service(start);
         let saturated = self.saturates_the_cores(service);
         let first_waits = self.first_waits.as_secs_f64();
         if self.starting == 0 && first_waits > start * if saturated { PATIENCE } else { 1.0 } {
-            return true;
+            return Worth::Yes;
         }
         if saturated {
-            return false;
+            return Worth::No;
+        }
+        if self.expected_wait(service, start) > start {
+            return Worth::Yes;
         }
         let lasts = self.backlog.as_secs_f64() > (2.0 * start).max(SHORTEST_BACKLOG);
-        if lasts && self.starting == 0 && self.running.div_ceil(self.slots) < self.cores {
-            return true;
+        if !lasts || self.starting > 0 {
+            Worth::No
+        } else if self.running.div_ceil(self.slots) < self.cores {
+            Worth::Yes
+        } else {
+            Worth::IfIdle
         }
-        self.expected_wait(service, start) > start
     }
 
     /// Expected service time in seconds.
@@ -211,7 +242,7 @@ mod tests {
                     seen,
                     cores: 2,
                 };
-                !load.wants_another()
+                load.worth_of_another() == Worth::No
             })
             .expect("there is an end")
     }
@@ -270,10 +301,20 @@ mod tests {
                 seen: &seen,
                 cores: 2,
             }
-            .wants_another()
+            .worth_of_another()
         };
-        assert!(!load(1, 50.0));
-        assert!(load(1, 150.0));
-        assert!(!load(2, 150.0));
+        assert_eq!(load(1, 50.0), Worth::No);
+        assert_eq!(load(1, 150.0), Worth::Yes);
+        assert_eq!(load(2, 150.0), Worth::IfIdle);
+        assert_eq!(load(2, 50.0), Worth::No);
+    }
+
+    #[test]
+    fn cores_are_idle_while_calls_sleep() {
+        let sleeps = Seen { cpu: average(2.0), ..seen(Some(100.0)) };
+        assert!(are_idle(2, 16.0 * sleeps.share_of_core()));
+        let computes = Seen { cpu: average(90.0), ..seen(Some(100.0)) };
+        assert!(!are_idle(2, 2.0 * computes.share_of_core()));
+        assert!(!are_idle(2, seen(Some(100.0)).share_of_core()), "what it uses is not known");
     }
 }

@@ -8,7 +8,7 @@ use flint_model::{Function, Reuse, Strategy};
 use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
-    estimate::{Load, Seen},
+    estimate::{Load, Seen, Worth},
     waiting::Grant,
 };
 
@@ -173,17 +173,17 @@ impl FunctionQueue {
 
     /// Whether another instance is worth its start and within the function's own bounds. With `by_the_clock`,
     /// the ages of waiting and running calls count too.
-    pub(crate) fn wants_start(
+    pub(crate) fn worth_of_start(
         &self,
         cores: usize,
         most_starting: usize,
         by_the_clock: bool,
         now: Instant,
-    ) -> bool {
-        let Some(first) = self.waiting.front() else { return false };
+    ) -> Worth {
+        let Some(first) = self.waiting.front() else { return Worth::No };
         let failing = self.failures.count > 0;
         if self.starting >= if failing { 1 } else { most_starting } || self.failures.delay(now) {
-            return false;
+            return Worth::No;
         }
         let since =
             |then: Instant| if by_the_clock { now.saturating_duration_since(then) } else { Duration::ZERO };
@@ -199,7 +199,15 @@ impl FunctionQueue {
             seen: &self.seen,
             cores,
         }
-        .wants_another()
+        .worth_of_another()
+    }
+
+    /// How many cores its calls and starts use.
+    pub(crate) fn cores_in_use(&self) -> f64 {
+        match self.running.len() {
+            0 => self.starting as f64,
+            running => running as f64 * self.seen.share_of_core() + self.starting as f64,
+        }
     }
 
     /// Whether a call has been running for longer than a start takes, so that its instance is not to be

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::{
     Scheduler,
     board::Board,
+    estimate::{Worth, are_idle},
     queue::{FunctionQueue, Ticket},
     waiting::Grant,
 };
@@ -135,9 +136,24 @@ impl Scheduler {
             }
             _ => board.starting < self.most_starting,
         };
-        room && queue.wants_start(self.cores, self.most_starting_per_function, board.by_the_clock, now)
+        room && self.is_worth_it(board, queue, board.by_the_clock, now)
             // The first start prepares the function; others would only wait for that.
             && (queue.starting == 0 || self.invoker.is_prepared(&queue.function))
+    }
+
+    /// Whether another instance of this function is worth its start.
+    pub(crate) fn is_worth_it(
+        &self,
+        board: &Board,
+        queue: &FunctionQueue,
+        by_the_clock: bool,
+        now: Instant,
+    ) -> bool {
+        match queue.worth_of_start(self.cores, self.most_starting_per_function, by_the_clock, now) {
+            Worth::No => false,
+            Worth::Yes => true,
+            Worth::IfIdle => are_idle(self.cores, board.cores_in_use()),
+        }
     }
 
     fn start_for(

@@ -81,10 +81,11 @@ impl Scheduler {
     /// Forgets what starts lacked that are not wanted any more.
     fn forget_shortages(&self, board: &mut Board, listed: &[Arc<InstanceKey>], now: Instant) {
         for key in listed {
-            if let Some(queue) = board.queues.get_mut(key)
-                && queue.short.is_some()
-                && !queue.wants_start(self.cores, self.most_starting_per_function, true, now)
-            {
+            let unwanted = board
+                .queues
+                .get(key)
+                .is_some_and(|queue| queue.short.is_some() && !self.is_worth_it(board, queue, true, now));
+            if unwanted && let Some(queue) = board.queues.get_mut(key) {
                 queue.short = None;
             }
         }

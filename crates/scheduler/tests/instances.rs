@@ -76,6 +76,27 @@ async fn sleeping_calls_fan_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_that_sleep_for_as_long_as_a_start_takes_get_an_instance_each_unless_others_compute() {
+    let sleeps =
+        Script { start: millis(75), service: millis(100), cpu: Some(millis(2)), ..Script::default() };
+    let computes = Script { cpu: Some(millis(100)), ..sleeps.clone() };
+    for others_compute in [false, true] {
+        let node = Node::new();
+        let (f, g) = (Arc::new(function("guest/f")), Arc::new(function("guest/g")));
+        node.sim.script("guest/f", sleeps.clone());
+        node.sim.script("guest/g", computes.clone());
+        let computing = if others_compute { 2 } else { 0 };
+        tokio::join!(
+            node.closed_loop(&f, 16, seconds(5.0)),
+            node.closed_loop(&g, computing, seconds(6.0))
+        );
+        let most = node.sim.seen().most_live["guest/f"];
+        assert_eq!(most == 16, !others_compute, "{most} instances");
+        node.ends_clean().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_that_become_long_fan_out_before_the_first_of_them_has_ended() {
     let node = Node::new();
     let f = Arc::new(function("guest/f"));
