@@ -33,8 +33,9 @@ FUNCTIONS = [
         "}\n",
     ),
 ]
-# Between an answer and the next save, as `flint dev` is watching again by then; no promise.
-PAUSE_S = 0.3
+# Between an answer and the next save: who edits has read the answer. A Java compiler that is started ahead is warm by then; a save that
+# comes sooner waits for it.
+PAUSE_S = 2
 PATIENCE_S = 120
 
 
