@@ -25,8 +25,7 @@ use crate::{
 };
 
 /// What to do about arguments that a function does not take any more.
-const TAKE_AGAIN: &str =
-    "`flint dlq get` shows its arguments; let the function take them again, or remove the letter with `flint dlq rm`";
+const TAKE_AGAIN: &str = "`flint dlq get` shows its arguments; let the function take them again, or remove the letter with `flint dlq rm`";
 
 /// Which letters.
 #[derive(Debug, Default, Deserialize)]

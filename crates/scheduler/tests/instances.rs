@@ -86,10 +86,7 @@ async fn calls_that_sleep_for_as_long_as_a_start_takes_get_an_instance_each_unle
         node.sim.script("guest/f", sleeps.clone());
         node.sim.script("guest/g", computes.clone());
         let computing = if others_compute { 2 } else { 0 };
-        tokio::join!(
-            node.closed_loop(&f, 16, seconds(5.0)),
-            node.closed_loop(&g, computing, seconds(6.0))
-        );
+        tokio::join!(node.closed_loop(&f, 16, seconds(5.0)), node.closed_loop(&g, computing, seconds(6.0)));
         let most = node.sim.seen().most_live["guest/f"];
         assert_eq!(most == 16, !others_compute, "{most} instances");
         node.ends_clean().await;

@@ -54,9 +54,8 @@ impl Running {
         output: Output,
         limit: Limit,
     ) -> Result<Self, ToolError> {
-        let starting = async {
-            launcher.start(spec, io).await.map_err(|error| ToolError::NotRun(error.to_string()))
-        };
+        let starting =
+            async { launcher.start(spec, io).await.map_err(|error| ToolError::NotRun(error.to_string())) };
         let sandbox = Arc::new(limit.bound(starting).await?);
         Ok(Self { sandbox, output, memory: ByteSize::bytes(spec.limits.memory_bytes) })
     }
