@@ -81,11 +81,12 @@ pub async fn one_that_is_created_again_has_nothing_of_its_predecessor(driver: &d
         assert!(queue.begin(Lease::first(call.activation)).await.unwrap());
     }
     let failed = || Attempt::new(Timestamp::from_millis(7), "failed".to_owned());
+    let step = ActivationId::generate();
     for call in [&later, &exhausted] {
         let lease = Lease::first(call.activation);
         assert!(queue.retry(lease, failed(), std::time::Duration::ZERO, false).await.unwrap());
     }
-    compositions.reach(Lease::first(composed.activation), "step".into()).await.unwrap();
+    compositions.reach(Lease::first(composed.activation), step, "step".into()).await.unwrap();
     queue.enqueue_due(due.clone()).await.unwrap();
     let neighbour = call("guest", 1, 3);
     queue.enqueue_due(neighbour.clone()).await.unwrap();
@@ -103,8 +104,8 @@ pub async fn one_that_is_created_again_has_nothing_of_its_predecessor(driver: &d
         assert!(!queue.give_back(lease, std::time::Duration::ZERO).await.unwrap());
         assert!(!queue.retry(lease, failed(), std::time::Duration::ZERO, false).await.unwrap());
         assert_eq!(queue.extend(&[lease], LONG).await.unwrap(), 0);
-        assert!(matches!(compositions.reach(lease, "next".into()).await, Err(StoreError::Conflict)));
-        assert!(!compositions.begin(lease).await.unwrap());
+        assert!(matches!(compositions.reach(lease, step, "next".into()).await, Err(StoreError::Conflict)));
+        assert!(!compositions.begin(lease, step).await.unwrap());
         assert_eq!(compositions.take_up(lease).await.unwrap(), None);
     }
     queue.release_all_except("b").await.unwrap();
