@@ -11,6 +11,7 @@ const { report } = require('./annotate/report');
 const { Threshold, setThreshold } = require('./annotate/threshold');
 const { Targets } = require('./annotate/targets');
 const { Trace } = require('./annotate/trace');
+const { collectAll } = require('./collect');
 
 const BATCH = 64;
 const QUIET = 16;
@@ -108,7 +109,7 @@ class Annotation {
     // A full collection drops the code of functions that are created in each call, since nothing else references it. So it comes here
     // rather than at the end, and the next pass restores that code, with a lower threshold so that it does not take hundreds of calls.
     if (this.hasTime()) {
-      this.collect();
+      await collectAll(this.collect);
       this.targets.collected();
     }
     setThreshold(Threshold.PROBING);

@@ -14,6 +14,7 @@ const unique = require('./unique');
 const warmup = require('./warmup');
 const { Ahead } = require('./ahead');
 const { endAtOnce } = require('./clone');
+const { collectAll } = require('./collect');
 const { LeftInTmp } = require('./left_in_tmp');
 const { Baseline } = require('./obstacles');
 const { releaseConnections } = require('./connections');
@@ -97,13 +98,15 @@ class Zygote {
     if (typeof left === 'string') throw new NotForkable(left);
     await instance.link.detach();
     // A full collection drops optimised code that only a past call referenced; the annotator triggers it in time.
-    if (!collected) collect();
+    if (!collected && isWarmedUp) await collectAll(collect);
+    else if (!collected) collect();
     if (!isWarmedUp && budget > 0) await optimise(budget - (now() - began));
     ahead?.compile();
     finishSweeping();
     collect({ type: 'minor' });
     if (ahead?.note) report.notes.push(ahead.note);
     report.notes.push(...unique.notes());
+    this.native.trim();
     report.hugePageBytes = options.hugePages === false ? 0 : this.native.hugePages();
     report.rssBytes = process.memoryUsage.rss();
     this.left.keep(left); // not before the rehearsal has ended

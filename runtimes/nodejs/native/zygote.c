@@ -229,6 +229,18 @@ static napi_value duplicate(napi_env env, napi_callback_info info) {
   return copy < 0 ? fail(env, "the descriptor cannot be duplicated") : number(env, copy);
 }
 
+/* glibc's; others have none. */
+extern int malloc_trim(size_t pad) __attribute__((weak));
+
+/* trim(): gives back the pages of buffers that were freed. Otherwise the warm-up's are the zygote's memory, and each clone that gets them
+ * for its own buffers copies what nobody reads. */
+static napi_value trim(napi_env env, napi_callback_info info) {
+  (void)env;
+  (void)info;
+  if (malloc_trim != NULL) malloc_trim(0);
+  return NULL;
+}
+
 /* hugePages() -> the number of bytes moved to huge pages. */
 static napi_value huge_pages(napi_env env, napi_callback_info info) {
   (void)info;
@@ -423,7 +435,7 @@ EXPORT int32_t node_api_module_get_api_version_v1(void) { return 8; }
 
 EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
   static const struct { const char *name; napi_callback call; } functions[] = {
-      {"harden", harden}, {"duplicate", duplicate}, {"pid", pid},
+      {"harden", harden}, {"duplicate", duplicate}, {"pid", pid}, {"trim", trim},
       {"hugePages", huge_pages}, {"exit", exit_now}, {"read", read_link}, {"write", write_link}, {"holdAck", hold_ack}, {"onArrival", on_arrival}, {"watch", watch}, {"unwatch", unwatch}, {"serve", serve},
   };
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {

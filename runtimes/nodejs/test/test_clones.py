@@ -346,6 +346,19 @@ class Clones:
         };""")
         self.assertLess(self.clone(zygote).invoke().json()["more"], 2000)
 
+    def test_of_buffers_that_are_gone_no_memory_stays(self):
+        """The warm-up's, from which clones would copy their own."""
+        taken = []
+        for buffers in (0, 400):
+            zygote = self.zygote("""exports.main = () => {
+              const kept = [];
+              for (let i = 0; i < %d; i++) kept.push(Buffer.alloc(100000, 1));
+              return {};
+            };""" % buffers)
+            zygote.warm_up({})
+            taken.append(zygote.freeze(calls=50)["rssBytes"])
+        self.assertLess(taken[1] - taken[0], 16 << 20, taken)
+
     # --- how a clone ends
 
     def ended(self, do):
