@@ -14,7 +14,7 @@ import java.util.concurrent.ForkJoinWorkerThread;
 import java.util.concurrent.LinkedBlockingQueue;
 
 /**
- * Runs calls concurrently, each in a thread of its own. The output of a call, including that of threads it starts, is sent as its own LOG
+ * Runs calls concurrently, each in a thread ({@link Threads}). The output of a call, including that of threads it starts, is sent as its own LOG
  * lines. The shared threads of a fork-join pool belong to no call; those of other pools belong to the call during which they were started,
  * until it is over, because the submitter of a task is not visible here.
  */
@@ -27,6 +27,7 @@ final class SideBySide {
     private final Shim shim;
     private final Link link;
     private final Map<Integer, Call> calls = new ConcurrentHashMap<>();
+    private final Threads threads = new Threads();
 
     SideBySide(Shim shim, Link link) {
         this.shim = shim;
@@ -75,7 +76,8 @@ final class SideBySide {
     /** One call: its thread, its output, and its view of the link. */
     private final class Call extends Link implements Runnable {
         private final Frame first;
-        private final Thread thread;
+        /** While it runs. */
+        private Thread thread;
         private final BlockingQueue<Frame> frames = new LinkedBlockingQueue<>();
         private boolean streams;
         private boolean cancelled;
@@ -85,14 +87,12 @@ final class SideBySide {
         Call(Frame first) {
             super(null, null);
             this.first = first;
-            this.thread = new Thread(this, "flint-call-" + first.call);
         }
 
-        /** Starts its thread; if there can be no more, the call fails and others go on. */
+        /** Gives it a thread; if there can be no more, the call fails and others go on. */
         void begin() throws PeerGoneException {
-            thread.setDaemon(true);
             try {
-                thread.start();
+                threads.run(this);
             } catch (OutOfMemoryError error) {
                 calls.remove(first.call);
                 shim.with(this).failWith(first.call, error);
@@ -102,6 +102,7 @@ final class SideBySide {
         @Override
         public void run() {
             CURRENT.set(this);
+            servedBy(Thread.currentThread());
             try {
                 shim.with(this).invoke(first);
             } catch (PeerGoneException gone) {
@@ -113,7 +114,13 @@ final class SideBySide {
                 answerWith(error);
             } finally {
                 calls.remove(first.call);
+                servedBy(null);
+                CURRENT.remove();
             }
+        }
+
+        private synchronized void servedBy(Thread its) {
+            thread = its;
         }
 
         private void answerWith(Throwable error) {
@@ -167,7 +174,9 @@ final class SideBySide {
         private void endStream() throws PeerGoneException {
             if (streams && !over) {
                 send(Frame.END, first.call, new byte[0]);
-                thread.interrupt();
+                if (thread != null) { // it may have just returned
+                    thread.interrupt();
+                }
             }
         }
 

@@ -19,7 +19,7 @@ public final class Tests {
         PrintStream report = System.out;
         int passed = 0;
         int failed = 0;
-        for (Class<?> type : new Class<?>[] {FrameTest.class, JsonTest.class, CodeTest.class, CallTest.class, CompileTest.class}) {
+        for (Class<?> type : new Class<?>[] {FrameTest.class, JsonTest.class, CodeTest.class, CallTest.class, CompileTest.class, ThreadsTest.class}) {
             Method[] methods = type.getDeclaredMethods();
             Arrays.sort(methods, Comparator.comparing(Method::getName));
             for (Method method : methods) {
@@ -54,6 +54,14 @@ public final class Tests {
 
     interface Action {
         void run() throws Exception;
+    }
+
+    static void unchecked(Action action) {
+        try {
+            action.run();
+        } catch (Exception error) {
+            throw new AssertionError(error);
+        }
     }
 
     static <T extends Throwable> T thrown(Class<T> type, Action action) {
