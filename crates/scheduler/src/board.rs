@@ -44,6 +44,8 @@ pub(crate) struct Board {
     /// Whether the time that calls have waited and run counts in the decision to start instances (see
     /// `estimate.rs`).
     pub(crate) by_the_clock: bool,
+    /// How many cores of the host were idle when this was last looked at.
+    pub(crate) idle_cores: f64,
     /// The tending task has been told that calls wait.
     pub(crate) tended: bool,
     pub(crate) totals: CallTotals,

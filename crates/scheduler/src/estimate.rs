@@ -18,8 +18,9 @@
 //!    was wrong.
 //! 4. **The backlog lasts**: for 2 *c* (at least 100 ms) every call had to wait, no start is in progress, and
 //!    the function has fewer busy instances than there are cores: this cheap parallelism fills the gaps
-//!    between two short calls of one instance. Or else all functions together leave half of the cores idle:
-//!    its calls then wait for calls that sleep or wait for others, which more instances do side by side.
+//!    between two short calls of one instance. Or else half of the cores are idle, by what all functions use
+//!    of them and by the host's own account, which knows of Flint itself and of other programs: its calls
+//!    then wait for calls that sleep or wait for others, which more instances do side by side.
 //!
 //! While the function's calls already saturate the cores (measured CPU time over service time, times the
 //! slots), rules 2 and 4 do not apply and rule 3 waits twenty times as long: more instances would only share
@@ -130,11 +131,11 @@ impl Seen {
 pub(crate) enum Worth {
     No,
     Yes,
-    /// If all functions together leave cores idle.
+    /// If cores are idle.
     IfIdle,
 }
 
-/// Whether cores are idle of which all functions use so many.
+/// Whether cores are idle of which so many are in use.
 pub(crate) fn are_idle(cores: usize, in_use: f64) -> bool {
     in_use < IDLE * cores as f64
 }

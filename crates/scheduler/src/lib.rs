@@ -15,6 +15,7 @@ mod average;
 mod board;
 mod config;
 mod estimate;
+mod host_cores;
 mod placement;
 mod queue;
 mod scheduler;

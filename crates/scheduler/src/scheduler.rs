@@ -16,6 +16,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     FunctionQueue, QueueConfig, SchedulerConfig, SchedulerStats,
     board::Board,
+    host_cores::HostCores,
     placement::Placement,
     serve::unplaced,
     tend,
@@ -54,11 +55,20 @@ impl Scheduler {
     /// the queues, which [`Self::drain`] joins.
     pub fn new(config: SchedulerConfig, invoker: Arc<Invoker>) -> Arc<Self> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        Self::with_cores(config, invoker, cores)
+        Self::build(config, invoker, cores, Some(HostCores::default()))
     }
 
-    /// The same with a given number of cores.
+    /// The same with a given number of cores, which nothing but functions uses.
     pub fn with_cores(config: SchedulerConfig, invoker: Arc<Invoker>, cores: usize) -> Arc<Self> {
+        Self::build(config, invoker, cores, None)
+    }
+
+    fn build(
+        config: SchedulerConfig,
+        invoker: Arc<Invoker>,
+        cores: usize,
+        host: Option<HostCores>,
+    ) -> Arc<Self> {
         let starts = STARTS_PER_CORE * cores;
         let config = config.queue;
         let scheduler = Arc::new(Self {
@@ -73,7 +83,7 @@ impl Scheduler {
             wake: Arc::new(Notify::new()),
             quiet: Notify::new(),
         });
-        scheduler.tasks.spawn(tend::tend(&scheduler));
+        scheduler.tasks.spawn(tend::tend(&scheduler, host));
         scheduler
     }
 

@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use flint_invoker::InstanceKey;
 
-use crate::{Scheduler, board::Board, queue::FunctionQueue};
+use crate::{Scheduler, board::Board, host_cores::HostCores, queue::FunctionQueue};
 
 /// Longest time between two evaluations while calls wait.
 const ROUND: Duration = Duration::from_millis(5);
@@ -17,8 +17,12 @@ const SHORTEST_ROUND: Duration = Duration::from_millis(1);
 /// A round later than this shows that Flint was not running: the waiting times of calls mean nothing then.
 const LATE: Duration = Duration::from_millis(20);
 
-/// Runs until the scheduler is drained or dropped.
-pub(crate) fn tend(scheduler: &Arc<Scheduler>) -> impl Future<Output = ()> + Send + 'static {
+/// Runs until the scheduler is drained or dropped. Without a `host`, all cores are idle that functions do not
+/// use.
+pub(crate) fn tend(
+    scheduler: &Arc<Scheduler>,
+    mut host: Option<HostCores>,
+) -> impl Future<Output = ()> + Send + 'static {
     let closing = scheduler.closing.clone();
     let wake = Arc::clone(&scheduler.wake);
     let invoker = Arc::clone(&scheduler.invoker);
@@ -38,7 +42,8 @@ pub(crate) fn tend(scheduler: &Arc<Scheduler>) -> impl Future<Output = ()> + Sen
                 // Never two late rounds in a row: on a host that is always late, time has to count all the
                 // same.
                 late = !late && next.is_some() && from.elapsed() > LATE;
-                next = scheduler.look_after(!late);
+                let idle_cores = host.as_mut().map_or(f64::INFINITY, HostCores::idle);
+                next = scheduler.look_after(!late, idle_cores);
             }
             if next.is_some() {
                 sleep(SHORTEST_ROUND).await;
@@ -50,7 +55,7 @@ pub(crate) fn tend(scheduler: &Arc<Scheduler>) -> impl Future<Output = ()> + Sen
 impl Scheduler {
     /// Refuses calls that have waited too long, hands out idle instances, and starts those that are worth it.
     /// Returns the time of the next round while calls wait.
-    fn look_after(self: &Arc<Self>, by_the_clock: bool) -> Option<Instant> {
+    fn look_after(self: &Arc<Self>, by_the_clock: bool, idle_cores: f64) -> Option<Instant> {
         let now = Instant::now();
         let mut next = now + ROUND;
         let mut board = self.board();
@@ -61,6 +66,7 @@ impl Scheduler {
                 self.hand_over_idle(&mut board, key, now);
             }
             board.by_the_clock = by_the_clock;
+            board.idle_cores = idle_cores;
             self.start_where_needed(&mut board, now);
             if by_the_clock {
                 self.forget_shortages(&mut board, &listed, now);
