@@ -20,7 +20,8 @@
 //!    the function has fewer busy instances than there are cores: this cheap parallelism fills the gaps
 //!    between two short calls of one instance. Or else half of the cores are idle, by what all functions use
 //!    of them and by the host's own account, which knows of Flint itself and of other programs: its calls
-//!    then wait for calls that sleep or wait for others, which more instances do side by side.
+//!    then wait for calls that sleep or wait for others, which more instances do side by side. Not while
+//!    memory is short.
 //!
 //! While the function's calls already saturate the cores (measured CPU time over service time, times the
 //! slots), rules 2 and 4 do not apply and rule 3 waits twenty times as long: more instances would only share
