@@ -89,8 +89,10 @@ pub(crate) struct Seen {
     pub(crate) service: Average,
     /// Service time of an instance's first call, which often compiles code and opens connections.
     pub(crate) first_call: Average,
-    /// CPU time of a call.
+    /// CPU time of calls other than their instance's first.
     pub(crate) cpu: Average,
+    /// CPU time of an instance's first call: of every call where an instance serves one only.
+    pub(crate) first_cpu: Average,
     /// Time of a start.
     pub(crate) start: Average,
 }
@@ -98,13 +100,14 @@ pub(crate) struct Seen {
 impl Seen {
     /// Takes a call's measurements into the averages.
     pub(crate) fn add(&mut self, call: Shown) {
-        if call.first {
-            self.first_call.add(call.service);
-            return;
-        }
-        self.service.add(call.service);
-        if let Some(cpu) = call.cpu {
-            self.cpu.add(cpu);
+        let (service, cpu) = if call.first {
+            (&mut self.first_call, &mut self.first_cpu)
+        } else {
+            (&mut self.service, &mut self.cpu)
+        };
+        service.add(call.service);
+        if let Some(used) = call.cpu {
+            cpu.add(used);
         }
     }
 
@@ -115,10 +118,10 @@ impl Seen {
 
     /// How much of a core a running call uses; all of it before that was measured.
     pub(crate) fn share_of_core(&self) -> f64 {
-        match (self.cpu.seconds(), self.service_seconds()) {
-            (Some(cpu), Some(service)) => (cpu / service.max(SHORTEST)).min(1.0),
-            _ => 1.0,
-        }
+        let share = |cpu: Average, service: Average| Some(cpu.seconds()? / service.seconds()?.max(SHORTEST));
+        share(self.cpu, self.service)
+            .or_else(|| share(self.first_cpu, self.first_call))
+            .map_or(1.0, |share| share.min(1.0))
     }
 
     /// Expected time of a start.
@@ -318,5 +321,8 @@ mod tests {
         let computes = Seen { cpu: average(90.0), ..seen(Some(100.0)) };
         assert!(!are_idle(2, 2.0 * computes.share_of_core()));
         assert!(!are_idle(2, seen(Some(100.0)).share_of_core()), "what it uses is not known");
+        let mut once = Seen::default();
+        once.add(Shown { service: millis(100.0), cpu: Some(millis(2.0)), first: true });
+        assert!(are_idle(2, 16.0 * once.share_of_core()), "each call is an instance's first");
     }
 }
