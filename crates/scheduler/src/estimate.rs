@@ -20,8 +20,8 @@
 //!    the function has fewer busy instances than there are cores: this cheap parallelism fills the gaps
 //!    between two short calls of one instance. Or else half of the cores are idle, by what all functions use
 //!    of them and by the host's own account, which knows of Flint itself and of other programs: its calls
-//!    then wait for calls that sleep or wait for others, which more instances do side by side. Not while
-//!    memory is short.
+//!    then wait for calls that sleep or wait for others, which more instances do side by side. Not when more
+//!    than half of the memory is taken.
 //!
 //! While the function's calls already saturate the cores (measured CPU time over service time, times the
 //! slots), rules 2 and 4 do not apply and rule 3 waits twenty times as long: more instances would only share
@@ -116,12 +116,12 @@ impl Seen {
         self.service.seconds().or(self.first_call.seconds())
     }
 
-    /// How much of a core a running call uses; all of it before that was measured.
-    pub(crate) fn share_of_core(&self) -> f64 {
+    /// How much of a core a running call uses; `None` before that was measured.
+    pub(crate) fn share_of_core(&self) -> Option<f64> {
         let share = |cpu: Average, service: Average| Some(cpu.seconds()? / service.seconds()?.max(SHORTEST));
         share(self.cpu, self.service)
             .or_else(|| share(self.first_cpu, self.first_call))
-            .map_or(1.0, |share| share.min(1.0))
+            .map(|share| share.min(1.0))
     }
 
     /// Expected time of a start.
@@ -317,12 +317,12 @@ mod tests {
     #[test]
     fn cores_are_idle_while_calls_sleep() {
         let sleeps = Seen { cpu: average(2.0), ..seen(Some(100.0)) };
-        assert!(are_idle(2, 16.0 * sleeps.share_of_core()));
+        assert!(are_idle(2, 16.0 * sleeps.share_of_core().unwrap()));
         let computes = Seen { cpu: average(90.0), ..seen(Some(100.0)) };
-        assert!(!are_idle(2, 2.0 * computes.share_of_core()));
-        assert!(!are_idle(2, seen(Some(100.0)).share_of_core()), "what it uses is not known");
+        assert!(!are_idle(2, 2.0 * computes.share_of_core().unwrap()));
+        assert_eq!(seen(Some(100.0)).share_of_core(), None);
         let mut once = Seen::default();
         once.add(Shown { service: millis(100.0), cpu: Some(millis(2.0)), first: true });
-        assert!(are_idle(2, 16.0 * once.share_of_core()), "each call is an instance's first");
+        assert!(are_idle(2, 16.0 * once.share_of_core().unwrap()), "each call is an instance's first");
     }
 }

@@ -202,12 +202,14 @@ impl FunctionQueue {
         .worth_of_another()
     }
 
-    /// How many cores its calls and starts use.
+    /// How many cores its calls and starts use; of calls of which that is not known, one an instance.
     pub(crate) fn cores_in_use(&self) -> f64 {
-        match self.running.len() {
-            0 => self.starting as f64,
-            running => running as f64 * self.seen.share_of_core() + self.starting as f64,
-        }
+        let running = self.running.len();
+        let calls = match self.seen.share_of_core() {
+            Some(share) => running as f64 * share,
+            None => running.div_ceil(self.slots()) as f64,
+        };
+        calls + self.starting as f64
     }
 
     /// Whether a call has been running for longer than a start takes, so that its instance is not to be

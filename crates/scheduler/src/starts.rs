@@ -152,10 +152,10 @@ impl Scheduler {
         match queue.worth_of_start(self.cores, self.most_starting_per_function, by_the_clock, now) {
             Worth::No => false,
             Worth::Yes => true,
-            // Not while others lack memory, whose turn it would take. Flint itself and other programs use cores
-            // too.
+            // It takes memory from nobody. Flint itself and other programs use cores too.
             Worth::IfIdle => {
                 !board.short
+                    && self.invoker.has_half_its_memory()
                     && are_idle(self.cores, self.cores as f64 - board.idle_cores)
                     && are_idle(self.cores, board.cores_in_use())
             }

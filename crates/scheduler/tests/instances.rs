@@ -6,6 +6,7 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use common::{Node, all, all_good, is_good, millis, node, pool, seconds};
 use flint_invoker::testing::{Script, function, never};
+use flint_model::ByteSize;
 use flint_scheduler::QueueConfig;
 use tokio::time::Instant;
 
@@ -82,7 +83,13 @@ async fn calls_that_sleep_for_as_long_as_a_start_takes_get_an_instance_each_unle
     let computes = Script { cpu: Some(millis(100)), ..sleeps.clone() };
     for others_compute in [false, true] {
         let node = Node::new();
-        let (f, g) = (Arc::new(function("guest/f")), Arc::new(function("guest/g")));
+        // So many that all together take less than half of the memory.
+        let small = |path: &str| {
+            let mut function = function(path);
+            function.limits.memory = ByteSize::mib(64);
+            Arc::new(function)
+        };
+        let (f, g) = (small("guest/f"), small("guest/g"));
         node.sim.script("guest/f", sleeps.clone());
         node.sim.script("guest/g", computes.clone());
         let computing = if others_compute { 2 } else { 0 };

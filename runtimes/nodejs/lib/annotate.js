@@ -23,7 +23,7 @@ const LOOKING_MS = 150; // how long finding all functions, or a collection, may 
 
 /**
  * Replays the `count` kept requests in turn with `replay(i)` until all functions under `root` that they reach are optimised,
- * at most `calls` times and for `budgetMs` milliseconds (exceeded by one call at most). Never rejects.
+ * at most `calls` times and for `budgetMs` milliseconds (exceeded by one call, or two collections, at most). Never rejects.
  *
  * `collect` is V8's `gc`, where the caller has it already. `relearn()` runs what else has to be quick afterwards.
  *

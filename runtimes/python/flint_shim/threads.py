@@ -6,7 +6,7 @@ from queue import SimpleQueue
 
 
 class Threads:
-    """As many as there were calls at once."""
+    """About as many as there were calls at once: one is idle only some time after its call was answered."""
 
     def __init__(self):
         self._idle = []
@@ -17,7 +17,7 @@ class Threads:
             inbox = self._idle.pop()
         except IndexError:
             inbox = SimpleQueue()
-            threading.Thread(target=self._serve, args=(inbox,), daemon=True).start()
+            threading.Thread(target=self._serve, args=(inbox,), name="flint-call", daemon=True).start()
         inbox.put(work)
 
     def _serve(self, inbox):
