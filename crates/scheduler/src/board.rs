@@ -1,6 +1,7 @@
 //! All queues together, under the scheduler's one lock: which calls wait and run, and whose turn it is.
 
 use std::{
+    cell::Cell,
     collections::{HashMap, VecDeque},
     sync::Arc,
     time::Duration,
@@ -46,6 +47,8 @@ pub(crate) struct Board {
     pub(crate) by_the_clock: bool,
     /// How many cores of the host were idle when this was last looked at.
     pub(crate) idle_cores: f64,
+    /// What [`Self::cores_in_use`] found, for the rest of the round.
+    in_use: Cell<Option<f64>>,
     /// The tending task has been told that calls wait.
     pub(crate) tended: bool,
     pub(crate) totals: CallTotals,
@@ -155,6 +158,7 @@ impl Board {
     /// Counts a start as begun, and moves its function and namespace to the end of their rings.
     pub(crate) fn begin_start(&mut self, key: &Arc<InstanceKey>, now: Instant) {
         self.starting += 1;
+        self.in_use.set(None);
         let at = self.begun.partition_point(|began| *began <= now);
         self.begun.insert(at, now);
         let turns = self.namespaces.entry(key.namespace.clone()).or_default();
@@ -198,9 +202,21 @@ impl Board {
         self.begun.len() - older
     }
 
-    /// How many cores the calls and starts of all functions use.
+    /// How many cores the calls and starts of all functions use. There may be thousands: they are added up once
+    /// a round, and after a start.
     pub(crate) fn cores_in_use(&self) -> f64 {
-        self.queues.values().map(FunctionQueue::cores_in_use).sum()
+        self.in_use.get().unwrap_or_else(|| {
+            let in_use = self.queues.values().map(FunctionQueue::cores_in_use).sum();
+            self.in_use.set(Some(in_use));
+            in_use
+        })
+    }
+
+    /// Begins a round of the tending task.
+    pub(crate) fn begin_round(&mut self, by_the_clock: bool, idle_cores: f64) {
+        self.by_the_clock = by_the_clock;
+        self.idle_cores = idle_cores;
+        self.in_use.set(None);
     }
 
     /// Whether another namespace has waiting calls.

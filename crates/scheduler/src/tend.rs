@@ -65,8 +65,7 @@ impl Scheduler {
             for key in &listed {
                 self.hand_over_idle(&mut board, key, now);
             }
-            board.by_the_clock = by_the_clock;
-            board.idle_cores = idle_cores;
+            board.begin_round(by_the_clock, idle_cores);
             self.start_where_needed(&mut board, now);
             if by_the_clock {
                 self.forget_shortages(&mut board, &listed, now);

@@ -23,6 +23,16 @@ async fn with_brief_leases(dir: &Path, gated: &Arc<Gated>) -> Server {
     Server::start_gated(dir, config, gated).await
 }
 
+/// And is given back when that call, which waits, ends.
+async fn only_the_other_ones_place_is_taken(server: &Server) {
+    assert_eq!(server.controller.calls_in_flight(), 1, "the other one's");
+    eventually("its end", || async {
+        server.executor.go();
+        (server.controller.calls_in_flight() == 0).then_some(())
+    })
+    .await;
+}
+
 /// A back-off can be over before the attempt's own task has learnt that it began.
 #[tokio::test]
 async fn a_call_that_is_due_again_at_once_is_run_with_its_key() {
@@ -102,12 +112,7 @@ async fn a_call_whose_attempt_cannot_be_counted_keeps_its_place() {
     gated.fill(false);
     assert_eq!(record(&server, id).await.response.status, Status::Success);
     metric(&server, "flint_async_queue_depth", 1).await;
-    assert_eq!(server.controller.calls_in_flight(), 1, "the other one's");
-    eventually("its end", || async {
-        server.executor.go();
-        (server.controller.calls_in_flight() == 0).then_some(())
-    })
-    .await;
+    only_the_other_ones_place_is_taken(&server).await;
     server.stop().await;
 }
 
@@ -129,12 +134,7 @@ async fn a_composition_that_cannot_be_completed_keeps_its_place() {
     gated.fill(false);
     metric(&server, "flint_async_queue_depth", 1).await;
     assert_eq!(record(&server, id).await.response.status, Status::Success);
-    assert_eq!(server.controller.calls_in_flight(), 1, "the other one's");
-    eventually("its end", || async {
-        server.executor.go();
-        (server.controller.calls_in_flight() == 0).then_some(())
-    })
-    .await;
+    only_the_other_ones_place_is_taken(&server).await;
     server.stop().await;
 }
 
